@@ -1,0 +1,63 @@
+"""The few places where torch's global state could leak, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+__all__ = ["draw_seeds", "resolve_device", "seeded_generator", "torch_threads"]
+
+
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """Run a block with `n_threads` torch threads.
+
+    Results differ in their last bits between one thread and two, so numbers that must not depend on `n_jobs` are
+    computed under this.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def draw_seeds(random_state: Any, n_seeds: int) -> list[int]:
+    """Draw independent seeds up front, so that work can be split in any way without changing a result."""
+    seeds = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=n_seeds)
+    return [int(seed) for seed in seeds]
+
+
+def seeded_generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """A torch generator of its own, which leaves the global one alone."""
+    return torch.Generator(device=device).manual_seed(int(seed))
+
+
+def resolve_device(device: str) -> torch.device:
+    """Turn the `device` parameter into a torch device that exists.
+
+    Parameters
+    ----------
+    device : str
+        "auto" (CUDA where there is one, else the CPU) or a torch device name such as "cpu" or "cuda".
+
+    Returns
+    -------
+    torch.device
+        The device.
+    """
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r} is not a torch device; expected 'auto', 'cpu' or 'cuda'.") from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r} but torch finds no CUDA device here; expected 'cpu' or 'auto'.")
+    return resolved

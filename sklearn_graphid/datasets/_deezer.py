@@ -1,0 +1,305 @@
+"""Ego-networks of users of the music streaming service Deezer, as published by SNAP."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import tempfile
+import zipfile
+import zlib
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, overload
+from urllib.request import urlopen
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.datasets import get_data_home
+
+from .._validation import FloatArray
+
+__all__ = ["fetch_deezer_ego_nets"]
+
+_ADDRESS = "https://snap.stanford.edu/data/deezer_ego_nets.zip"
+_ZIP_NAME = "deezer_ego_nets.zip"
+_EDGES_MEMBER = "deezer_ego_nets/deezer_edges.json"
+_TARGETS_MEMBER = "deezer_ego_nets/deezer_target.csv"
+_TIMEOUT_SECONDS = 60
+
+# The published members have five megabytes and the largest ego-net some hundred nodes. Beyond these bounds
+# the file is something else, and is refused before it fills the memory.
+_MOST_BYTES = 256 * 2**20
+_MOST_NODES = 10_000
+
+# What zipfile and json raise, besides ValueError, when bytes are not what they should be.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+)
+
+
+class _EgoNets(NamedTuple):
+    """What the zip holds, in the order of the ids."""
+
+    edges: list[npt.NDArray[np.int64]]  # one (n_edges, 2) array of node numbers per network
+    targets: npt.NDArray[np.int64]  # (n_networks,)
+
+
+@overload
+def fetch_deezer_ego_nets(
+    *,
+    data_home: str | os.PathLike[str] | None = ...,
+    zip_path: str | os.PathLike[str] | None = ...,
+    min_nodes: int | None = ...,
+    max_nodes: int | None = ...,
+    download_if_missing: bool = ...,
+    checksum: str | None = ...,
+    return_targets: Literal[False] = ...,
+) -> list[FloatArray]: ...
+
+
+@overload
+def fetch_deezer_ego_nets(
+    *,
+    data_home: str | os.PathLike[str] | None = ...,
+    zip_path: str | os.PathLike[str] | None = ...,
+    min_nodes: int | None = ...,
+    max_nodes: int | None = ...,
+    download_if_missing: bool = ...,
+    checksum: str | None = ...,
+    return_targets: Literal[True],
+) -> tuple[list[FloatArray], npt.NDArray[np.int64]]: ...
+
+
+def fetch_deezer_ego_nets(
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    zip_path: str | os.PathLike[str] | None = None,
+    min_nodes: int | None = None,
+    max_nodes: int | None = None,
+    download_if_missing: bool = True,
+    checksum: str | None = None,
+    return_targets: bool = False,
+) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
+    """Load the Deezer ego-nets (downloaded on first use).
+
+    Each graph is the ego-net of a user of the music streaming service in Eastern Europe, in February 2020:
+    the user, everyone they are linked with, and the links among these; a link is that two users follow each
+    other. The file comes from SNAP, which publishes no checksum: the SHA-256 of the first file that loads is
+    written beside it as `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
+
+    Parameters
+    ----------
+    data_home : str or path-like, default=None
+        Where scikit-learn keeps its data sets, by default `~/scikit_learn_data`. The file lives in its
+        subfolder `graphid`.
+    zip_path : str or path-like, default=None
+        Load this copy of `deezer_ego_nets.zip` instead; nothing is downloaded or written.
+    min_nodes, max_nodes : int, default=None
+        Leave out networks with fewer or more nodes. The published experiments use 16 to 24 nodes.
+    download_if_missing : bool, default=True
+        If False, raise an OSError where the file is not in `data_home`, instead of downloading it.
+    checksum : str, default=None
+        The SHA-256, in hexadecimal, that the file must have.
+    return_targets : bool, default=False
+        Return the gender of the ego user too.
+
+    Returns
+    -------
+    graphs : list of ndarray of shape (n_nodes, n_nodes)
+        Adjacency matrices with entries 0. and 1., in the order of their ids.
+    targets : ndarray of shape (n_graphs,)
+        Gender of each ego user, 0 or 1; only if `return_targets` is True.
+
+    References
+    ----------
+    B. Rozemberczki, O. Kiss, R. Sarkar: Karate Club: An API Oriented Open-source Python Framework for
+    Unsupervised Learning on Graphs. CIKM 2020.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.datasets import fetch_deezer_ego_nets
+    >>> graphs = fetch_deezer_ego_nets(min_nodes=16, max_nodes=24)  # doctest: +SKIP
+
+    A file of the same layout loads from anywhere:
+
+    >>> import tempfile, zipfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "small.zip"
+    ...     with zipfile.ZipFile(path, "w") as archive:
+    ...         archive.writestr("deezer_ego_nets/deezer_edges.json", '{"0": [[0, 1], [1, 2]]}')
+    ...         archive.writestr("deezer_ego_nets/deezer_target.csv", "id,target\\n0,1\\n")
+    ...     graphs, targets = fetch_deezer_ego_nets(zip_path=path, return_targets=True)
+    >>> graphs
+    [array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])]
+    >>> targets
+    array([1])
+    """
+    checksum = _check_checksum(checksum)
+    if zip_path is None:
+        path = Path(get_data_home(data_home)) / "graphid" / _ZIP_NAME
+        ego_nets = _load_cached(path, checksum, download_if_missing)
+    else:
+        ego_nets = _load_local(Path(zip_path).expanduser(), checksum)
+    return _select(ego_nets, min_nodes, max_nodes, return_targets)
+
+
+def _check_checksum(checksum: str | None) -> str | None:
+    if checksum is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", checksum):
+        raise ValueError(f"checksum is {checksum!r}; expected the 64 hexadecimal digits of a SHA-256.")
+    return checksum if checksum is None else checksum.lower()
+
+
+def _load_local(path: Path, checksum: str | None) -> _EgoNets:
+    if not path.is_file():
+        raise FileNotFoundError(f"zip_path={str(path)!r} is not a file; expected a copy of {_ADDRESS}.")
+    content = path.read_bytes()
+    _check_digest(str(path), content, checksum)
+    return _read_zip(str(path), content)
+
+
+def _load_cached(path: Path, checksum: str | None, download_if_missing: bool) -> _EgoNets:
+    record = path.with_name(path.name + ".sha256")
+    is_new = not path.exists()
+    if is_new and not download_if_missing:
+        raise OSError(f"{path} does not exist and download_if_missing is False.")
+    content = _download(path) if is_new else path.read_bytes()
+    source = f"The download from {_ADDRESS} to {path}" if is_new else str(path)
+    _check_digest(source, content, checksum)
+    _check_record(source, content, record)
+    ego_nets = _read_zip(source, content)
+    # Only content that is known to be good gets a file. One that was put there by hand may stand in a folder
+    # that nobody can write to; it loads, without a record.
+    if is_new:
+        _write(path, content)
+    if not record.exists():
+        with suppress(OSError):
+            _write(record, f"{_sha256(content)}  {path.name}\n".encode())
+    return ego_nets
+
+
+def _download(path: Path) -> bytes:
+    try:
+        with urlopen(_ADDRESS, timeout=_TIMEOUT_SECONDS) as response:
+            content: bytes = response.read()
+    except (OSError, HTTPException) as error:
+        reason = str(getattr(error, "reason", error)) or type(error).__name__
+        raise OSError(
+            f"The Deezer ego-nets could not be downloaded from {_ADDRESS} ({reason}). Fetch that file "
+            f"by other means and put it at {path}, or name your copy with the argument zip_path."
+        ) from None
+    return content
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.name}.part_", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _check_digest(source: str, content: bytes, checksum: str | None) -> None:
+    if checksum is not None and _sha256(content) != checksum:
+        raise ValueError(f"{source} has SHA-256 {_sha256(content)}; expected checksum={checksum}.")
+
+
+def _check_record(source: str, content: bytes, record: Path) -> None:
+    if not record.exists():
+        return
+    recorded = (record.read_text().split() or ["nothing"])[0]
+    if recorded != _sha256(content):
+        raise ValueError(
+            f"{source} has SHA-256 {_sha256(content)} but {record} says {recorded}: the file has "
+            f"changed since it was first loaded. Delete both files to accept a new download."
+        )
+
+
+def _read_zip(source: str, content: bytes) -> _EgoNets:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _parse(_read_member(archive, _EDGES_MEMBER), _read_member(archive, _TARGETS_MEMBER))
+    except (*_DAMAGE, ValueError) as error:
+        raise ValueError(
+            f"{source} is not the zip that SNAP publishes, or it is damaged ({error}); expected a copy of "
+            f"{_ADDRESS}."
+        ) from error
+
+
+def _read_member(archive: zipfile.ZipFile, member: str) -> str:
+    if member not in archive.namelist():
+        raise ValueError(f"it has no member {member}")
+    info = archive.getinfo(member)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.file_size > _MOST_BYTES:
+        raise ValueError(f"its member {member} is too large, or compressed in an unusual way")
+    return archive.read(info).decode("utf-8")  # read compares the CRC that the zip holds
+
+
+def _parse(edges_json: str, targets_csv: str) -> _EgoNets:
+    by_id = json.loads(edges_json)
+    if not isinstance(by_id, dict) or not by_id:
+        raise ValueError(f"{_EDGES_MEMBER} is no mapping from ids to lists of edges")
+    header, *rows = list(csv.reader(targets_csv.splitlines())) or [[]]
+    if header != ["id", "target"] or any(len(row) != 2 for row in rows):
+        raise ValueError(f"{_TARGETS_MEMBER} is no table with the columns id and target")
+    targets = {int(row[0]): int(row[1]) for row in rows}
+    ids = sorted(by_id, key=int)
+    missing = [key for key in ids if int(key) not in targets]
+    if missing:
+        raise ValueError(f"{_TARGETS_MEMBER} has no target for id {missing[0]}")
+    ordered_targets = np.array([targets[int(key)] for key in ids], dtype=np.int64)
+    return _EgoNets([_parse_edges(key, by_id[key]) for key in ids], ordered_targets)
+
+
+def _parse_edges(key: str, raw: Any) -> npt.NDArray[np.int64]:
+    edges = np.asarray(raw)
+    if edges.ndim != 2 or edges.shape[1] != 2 or not len(edges) or edges.dtype.kind not in "iu":
+        raise ValueError(f"id {key} has no list of edges, that is of pairs of node numbers")
+    if edges.min() < 0 or edges.max() >= _MOST_NODES:
+        raise ValueError(f"id {key} has a node number outside 0 to {_MOST_NODES - 1}")
+    if (edges[:, 0] == edges[:, 1]).any():
+        raise ValueError(f"id {key} has an edge from a node to itself")
+    return edges.astype(np.int64)
+
+
+def _select(
+    ego_nets: _EgoNets, min_nodes: int | None, max_nodes: int | None, return_targets: bool
+) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
+    n_nodes = np.array([edges.max() + 1 for edges in ego_nets.edges])
+    fits = (n_nodes >= (min_nodes or 0)) & (n_nodes <= (np.inf if max_nodes is None else max_nodes))
+    if not fits.any():
+        raise ValueError(
+            f"No ego-net has between min_nodes={min_nodes} and max_nodes={max_nodes} nodes; they have "
+            f"{n_nodes.min()} to {n_nodes.max()}."
+        )
+    graphs = [_adjacency(ego_nets.edges[i], n_nodes[i]) for i in np.flatnonzero(fits)]
+    return (graphs, ego_nets.targets[fits]) if return_targets else graphs
+
+
+def _adjacency(edges: npt.NDArray[np.int64], n_nodes: int) -> FloatArray:
+    adjacency = np.zeros((n_nodes, n_nodes))
+    adjacency[edges[:, 0], edges[:, 1]] = 1.0
+    adjacency[edges[:, 1], edges[:, 0]] = 1.0
+    return adjacency

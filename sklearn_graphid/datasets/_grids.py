@@ -1,0 +1,122 @@
+"""Rectangular grids with a few random shortcuts."""
+
+from __future__ import annotations
+
+from itertools import product
+from numbers import Integral
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from sklearn.utils import check_random_state, check_scalar
+
+from .._validation import FloatArray
+
+__all__ = ["make_grid_graphs"]
+
+
+def make_grid_graphs(
+    n_graphs: int = 100,
+    *,
+    min_nodes: int = 40,
+    max_nodes: int = 49,
+    min_side: int = 5,
+    max_side: int = 9,
+    min_extra_edges: int = 2,
+    max_extra_edges: int = 4,
+    shuffle_nodes: bool = True,
+    random_state: Any = None,
+) -> list[FloatArray]:
+    """Make rectangular grids with a few random extra edges.
+
+    The defaults are the recipe of the published experiments. A graph's height and width are drawn uniformly
+    among the pairs that fit all four bounds, the number of extra edges uniformly between its bounds, and the
+    extra edges uniformly among the pairs of nodes that are not neighbours in the grid.
+
+    Parameters
+    ----------
+    n_graphs : int, default=100
+        How many graphs to make.
+    min_nodes, max_nodes : int, default=40 and 49
+        Fewest and most nodes of a graph, both included.
+    min_side, max_side : int, default=5 and 9
+        Shortest and longest side of a grid in nodes, both included.
+    min_extra_edges, max_extra_edges : int, default=2 and 4
+        Fewest and most extra edges, both included.
+    shuffle_nodes : bool, default=True
+        Number the nodes at random. Otherwise they are numbered row by row.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    list of ndarray of shape (n_nodes, n_nodes)
+        Adjacency matrices with entries 0. and 1., in general of different sizes.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.datasets import make_grid_graphs
+    >>> graphs = make_grid_graphs(3, random_state=0)
+    >>> [graph.shape[0] for graph in graphs]
+    [49, 42, 48]
+    >>> make_grid_graphs(1, min_nodes=4, max_nodes=4, min_side=2, min_extra_edges=1, max_extra_edges=1,
+    ...                  shuffle_nodes=False, random_state=0)[0]
+    array([[0., 1., 1., 0.],
+           [1., 0., 1., 1.],
+           [1., 1., 0., 1.],
+           [0., 1., 1., 0.]])
+    """
+    check_scalar(n_graphs, "n_graphs", Integral, min_val=1)
+    check_scalar(min_side, "min_side", Integral, min_val=1)
+    check_scalar(max_side, "max_side", Integral, min_val=min_side)
+    check_scalar(min_extra_edges, "min_extra_edges", Integral, min_val=0)
+    check_scalar(max_extra_edges, "max_extra_edges", Integral, min_val=min_extra_edges)
+    shapes = _fitting_shapes(min_nodes, max_nodes, min_side, max_side)
+    _check_room_for_extra_edges(shapes, max_extra_edges)
+    random = check_random_state(random_state)
+    graphs = []
+    for _ in range(n_graphs):
+        height, width = shapes[random.randint(len(shapes))]
+        n_extra_edges = random.randint(min_extra_edges, max_extra_edges + 1)
+        adjacency = _grid_with_extra_edges(height, width, n_extra_edges, random)
+        if shuffle_nodes:
+            order = random.permutation(len(adjacency))
+            adjacency = adjacency[np.ix_(order, order)]
+        graphs.append(adjacency)
+    return graphs
+
+
+def _fitting_shapes(min_nodes: int, max_nodes: int, min_side: int, max_side: int) -> list[tuple[int, int]]:
+    sides = range(min_side, max_side + 1)
+    shapes = [
+        (height, width) for height, width in product(sides, sides) if min_nodes <= height * width <= max_nodes
+    ]
+    if not shapes:
+        raise ValueError(
+            f"No grid fits: sides between min_side={min_side} and max_side={max_side} never give between "
+            f"min_nodes={min_nodes} and max_nodes={max_nodes} nodes; expected wider bounds."
+        )
+    return shapes
+
+
+def _check_room_for_extra_edges(shapes: list[tuple[int, int]], max_extra_edges: int) -> None:
+    for height, width in shapes:
+        n_nodes = height * width
+        n_grid_edges = height * (width - 1) + width * (height - 1)
+        room = n_nodes * (n_nodes - 1) // 2 - n_grid_edges
+        if room < max_extra_edges:
+            raise ValueError(
+                f"max_extra_edges={max_extra_edges} but a grid of {height} by {width} nodes has only {room} "
+                f"pairs that are not neighbours; expected fewer extra edges or larger grids."
+            )
+
+
+def _grid_with_extra_edges(
+    height: int, width: int, n_extra_edges: int, random: np.random.RandomState
+) -> FloatArray:
+    adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
+    rows, columns = np.nonzero(np.triu(adjacency == 0, 1))
+    chosen = random.permutation(len(rows))[:n_extra_edges]
+    adjacency[rows[chosen], columns[chosen]] = 1.0
+    adjacency[columns[chosen], rows[chosen]] = 1.0
+    return adjacency

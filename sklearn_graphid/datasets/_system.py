@@ -1,0 +1,151 @@
+"""Systems whose answer is known: simulated input-output pairs, and hidden edges."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state, check_scalar
+
+from .._known_edges import KnownEdges
+from .._torch import draw_seeds, seeded_generator, torch_threads
+from .._validation import FloatArray, check_adjacency
+from ..filters import GraphFilter, resolve_filter
+
+__all__ = ["hide_edges", "make_system"]
+
+
+def make_system(
+    adjacency: Any,
+    filter: str | GraphFilter = "polynomial",
+    theta: Any = None,
+    n_pairs: int = 10,
+    *,
+    input_scale: float = 10.0,
+    noise_std: float = 1.0,
+    return_theta: bool = False,
+    random_state: Any = None,
+) -> tuple[FloatArray, ...]:
+    """Simulate input-output pairs of a process on a network.
+
+    Inputs are independent and uniform on [-input_scale, input_scale]; the output of input x is h_theta(A) x
+    plus independent normal noise. The inputs drawn for a `random_state` do not depend on filter, theta or
+    noise.
+
+    Parameters
+    ----------
+    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The network A.
+    filter : {"polynomial", "heat", "arma"} or filter object, default="polynomial"
+        The process h.
+    theta : array-like of shape (n_parameters,), default=None
+        Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial in
+        ascending powers of A. None draws them as the filter draws its starting values; see `return_theta`.
+    n_pairs : int, default=10
+        How many pairs to simulate.
+    input_scale : float, default=10.0
+        Largest size of an input.
+    noise_std : float, default=1.0
+        Standard deviation of the noise; 0 for exact outputs.
+    return_theta : bool, default=False
+        Return theta too.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    X : ndarray of shape (n_pairs, n_nodes)
+        Inputs, one in each row.
+    Y : ndarray of shape (n_pairs, n_nodes)
+        Outputs.
+    theta : ndarray of shape (n_parameters,)
+        The parameters; only if `return_theta` is True.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid.datasets import make_grid_graphs, make_system
+    >>> adjacency = make_grid_graphs(1, random_state=0)[0]
+    >>> X, Y = make_system(adjacency, "polynomial", [0.0, 1.0, 0.0], n_pairs=5, noise_std=0, random_state=0)
+    >>> X.shape
+    (5, 49)
+    >>> bool(np.allclose(Y, X @ adjacency))
+    True
+    """
+    network = check_adjacency(adjacency)
+    process = resolve_filter(filter)
+    check_scalar(n_pairs, "n_pairs", Integral, min_val=1)
+    check_scalar(input_scale, "input_scale", Real, min_val=0, include_boundaries="neither")
+    check_scalar(noise_std, "noise_std", Real, min_val=0)
+    random = check_random_state(random_state)
+    # The seed is drawn whether it is needed or not, so that the inputs are the same with a given theta.
+    (theta_seed,) = draw_seeds(random, 1)
+    parameters = _draw_theta(process, theta_seed) if theta is None else _check_theta(theta, process)
+    X = random.uniform(-input_scale, input_scale, size=(n_pairs, len(network)))
+    Y = _filtered(network, process, parameters, X) + noise_std * random.standard_normal(X.shape)
+    return (X, Y, parameters) if return_theta else (X, Y)
+
+
+def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = None) -> KnownEdges:
+    """Hide a random part of a network.
+
+    Exactly `round(fraction * n_pairs)` of the unordered pairs of nodes, edges and non-edges alike, are chosen
+    uniformly and become unknown.
+
+    Parameters
+    ----------
+    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The network.
+    fraction : float, default=0.25
+        Share of the pairs to hide, between 0 and 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    KnownEdges
+        What is left; it holds no trace of the hidden values.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid.datasets import hide_edges
+    >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
+    KnownEdges(n_nodes=5, known=6 of 10 pairs)
+    """
+    network = check_adjacency(adjacency)
+    check_scalar(fraction, "fraction", Real, min_val=0, max_val=1)
+    rows, columns = np.triu_indices(len(network), 1)
+    hidden = check_random_state(random_state).permutation(len(rows))[: round(fraction * len(rows))]
+    mask = np.ones(network.shape, dtype=bool)
+    mask[rows[hidden], columns[hidden]] = False
+    mask[columns[hidden], rows[hidden]] = False
+    return KnownEdges(mask, network)
+
+
+def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:
+    theta: FloatArray = process.initial_theta(1, seeded_generator(seed))[0].double().numpy()
+    return theta
+
+
+def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
+    array = np.atleast_1d(np.array(theta, dtype=np.float64))
+    if array.shape != (process.n_parameters(),):
+        names = ", ".join(process.parameter_names())
+        raise ValueError(
+            f"theta has shape {array.shape} but {type(process).__name__} has {process.n_parameters()} "
+            f"parameter(s): {names}."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"theta holds the value {array[~np.isfinite(array)][0]:g}; expected finite numbers.")
+    return array
+
+
+def _filtered(network: FloatArray, process: GraphFilter, theta: FloatArray, inputs: FloatArray) -> FloatArray:
+    # One thread: the same seed gives the same data, to the last bit, whatever the number of cores.
+    with torch_threads(1), torch.no_grad():
+        batch = (torch.as_tensor(array) for array in (network[None], theta[None], inputs))
+        outputs: FloatArray = process.apply(*batch)[0].numpy()
+    return outputs

@@ -1,0 +1,55 @@
+"""Graph filters: the process that turns inputs into outputs on a network."""
+
+from __future__ import annotations
+
+from ._arma import ARMAFilter
+from ._base import GraphFilter, Linearization
+from ._callable import CallableFilter
+from ._heat import HeatDiffusionFilter
+from ._polynomial import PolynomialFilter
+
+__all__ = [
+    "ARMAFilter",
+    "CallableFilter",
+    "GraphFilter",
+    "HeatDiffusionFilter",
+    "Linearization",
+    "PolynomialFilter",
+    "resolve_filter",
+]
+
+_BY_NAME = {"polynomial": PolynomialFilter, "heat": HeatDiffusionFilter, "arma": ARMAFilter}
+
+
+def resolve_filter(filter: object) -> GraphFilter:
+    """Turn the `filter` parameter, a name or an object, into a filter whose arguments make sense.
+
+    Parameters
+    ----------
+    filter : str or GraphFilter
+        "polynomial", "heat", "arma", or a filter object.
+
+    Returns
+    -------
+    GraphFilter
+        The filter.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.filters import resolve_filter
+    >>> resolve_filter("heat").parameter_names()
+    ['theta']
+    """
+    if isinstance(filter, str):
+        if filter not in _BY_NAME:
+            raise ValueError(f"filter={filter!r} is not known; expected one of {sorted(_BY_NAME)} or a filter object.")
+        resolved: GraphFilter = _BY_NAME[filter]()
+    elif isinstance(filter, GraphFilter):
+        resolved = filter
+    else:
+        raise TypeError(
+            f"filter is a {type(filter).__name__}; expected one of {sorted(_BY_NAME)} or an object derived from "
+            f"sklearn_graphid.filters.GraphFilter, which has apply and parameter_names."
+        )
+    resolved.check()
+    return resolved

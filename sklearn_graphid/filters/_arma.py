@@ -1,0 +1,111 @@
+"""Rational graph filters: autoregressive moving average on a graph."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from ._base import GraphFilter, Linearization
+from ._polynomial import _combine, krylov, polynomial_pullback
+
+__all__ = ["ARMAFilter"]
+
+
+class ARMAFilter(GraphFilter):
+    """h(A) = (I + a_1 A + ... + a_p A^p)^(-1) (b_0 I + b_1 A + ... + b_q A^q).
+
+    The inverse is a true one: a linear system is solved for every chain. theta is `[b_0 .. b_q, a_1 .. a_p]`.
+
+    Parameters
+    ----------
+    ar_order : int, default=1
+        Order p of the denominator.
+    ma_order : int, default=1
+        Order q of the numerator.
+    initial_scale : float, default=0.1
+        Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
+        random.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.filters import ARMAFilter
+    >>> edge = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]], dtype=torch.float64)
+    >>> theta = torch.tensor([[1.0, 0.5]], dtype=torch.float64)  # x + y's neighbour / 2 on the left-hand side
+    >>> filtered = ARMAFilter(ar_order=1, ma_order=0).apply(edge, theta, torch.tensor([[3.0, 0.0]]).double())
+    >>> [round(value, 6) for value in filtered.flatten().tolist()]
+    [4.0, -2.0]
+    """
+
+    def __init__(self, ar_order: int = 1, ma_order: int = 1, initial_scale: float = 0.1):
+        self.ar_order = ar_order
+        self.ma_order = ma_order
+        self.initial_scale = initial_scale
+
+    def check(self) -> None:
+        for name, lowest in (("ar_order", 1), ("ma_order", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < lowest:
+                raise ValueError(f"ARMAFilter got {name}={value!r}; expected an integer of at least {lowest}.")
+        if not self.initial_scale > 0:
+            raise ValueError(f"ARMAFilter got initial_scale={self.initial_scale!r}; expected a positive number.")
+
+    def parameter_names(self) -> list[str]:
+        moving_average = [f"b_{power}" for power in range(self.ma_order + 1)]
+        return moving_average + [f"a_{power}" for power in range(1, self.ar_order + 1)]
+
+    def initial_range(self) -> list[tuple[float, float]]:
+        return [(-self.initial_scale, self.initial_scale)] * self.n_parameters()
+
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        numerator, denominator = self._split(theta)
+        driven = _combine(krylov(adjacency, signals, self.ma_order), numerator)
+        return _solve(self._denominator_matrix(adjacency, denominator), driven)
+
+    def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
+        numerator, denominator = self._split(theta)
+        shifted_inputs = krylov(adjacency, signals, self.ma_order)
+        matrix = self._denominator_matrix(adjacency, denominator)
+        outputs = _solve(matrix, _combine(shifted_inputs, numerator))
+        shifted_outputs = krylov(adjacency, outputs, self.ar_order)
+
+        def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
+            # With y = Q^-1 P x: dy = Q^-1 (dP x - dQ y), two polynomial derivatives seen from u = Q^-T r.
+            adjoint = _solve(matrix.mT, cotangent)
+            gradient = polynomial_pullback(adjacency, numerator, shifted_inputs, adjoint)
+            gradient = gradient - polynomial_pullback(adjacency, denominator, shifted_outputs, adjoint)
+            parts = [(adjoint * s).sum((-2, -1)) for s in shifted_inputs]
+            parts += [-(adjoint * s).sum((-2, -1)) for s in shifted_outputs[1:]]
+            return gradient, torch.stack(parts, dim=-1)
+
+        return Linearization(outputs, pullback)
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        numerator, denominator = self._split(theta)
+        shifted_inputs = krylov(adjacency, signals, self.ma_order)
+        matrix = self._denominator_matrix(adjacency, denominator)
+        outputs = _solve(matrix, _combine(shifted_inputs, numerator))
+        shifted_outputs = krylov(adjacency, outputs, self.ar_order)
+        columns = [_solve(matrix, s) for s in shifted_inputs] + [-_solve(matrix, s) for s in shifted_outputs[1:]]
+        return outputs, torch.stack(columns, dim=-1)
+
+    def _split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        numerator = theta[:, : self.ma_order + 1]
+        one = torch.ones_like(theta[:, :1])
+        return numerator, torch.cat([one, theta[:, self.ma_order + 1 :]], dim=1)
+
+    def _denominator_matrix(self, adjacency: Tensor, coefficients: Tensor) -> Tensor:
+        identity = torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device)
+        matrix = coefficients[:, -1, None, None] * identity
+        for power in range(self.ar_order - 1, -1, -1):
+            matrix = matrix @ adjacency + coefficients[:, power, None, None] * identity
+        return matrix
+
+
+def _solve(matrix: Tensor, signals: Tensor) -> Tensor:
+    # Signals are rows, the system is M y = w for columns. solve_ex leaves a singular chain at inf or nan, where the
+    # sampler finds it and drops it, instead of stopping every other chain of the batch.
+    solution, _ = torch.linalg.solve_ex(matrix, signals.mT)
+    return solution.mT

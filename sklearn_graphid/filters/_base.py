@@ -1,0 +1,108 @@
+"""What a graph filter is: a map from (adjacency, theta, signals) to filtered signals, with its derivatives.
+
+Shapes everywhere: adjacency (chains, nodes, nodes), theta (chains, parameters), signals (pairs, nodes) shared by
+all chains or (chains, pairs, nodes), outputs (chains, pairs, nodes).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+__all__ = ["GraphFilter", "Linearization"]
+
+
+class Linearization(NamedTuple):
+    """A filter at one point: what it puts out, and how to pull a cotangent of the outputs back."""
+
+    outputs: Tensor  # (chains, pairs, nodes)
+    # cotangent (chains, pairs, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
+    # taken as free, and theta (chains, parameters)
+    pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class GraphFilter(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all graph filters.
+
+    A new filter writes `parameter_names` and `apply`; autograd then does the rest. Where a closed form is cheaper,
+    it overrides `linearize` and `theta_jacobian` as well.
+    """
+
+    @abstractmethod
+    def parameter_names(self) -> list[str]:
+        """One name for each entry of theta."""
+
+    @abstractmethod
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        """Filter the signals: row k of the result is h_theta(A) times row k of `signals`."""
+
+    def n_parameters(self) -> int:
+        """The length of theta."""
+        return len(self.parameter_names())
+
+    def bounds(self) -> list[tuple[float, float]]:
+        """Lowest and highest admissible value of each parameter."""
+        return [(-float("inf"), float("inf"))] * self.n_parameters()
+
+    def initial_range(self) -> list[tuple[float, float]]:
+        """Where theta starts: each parameter is drawn uniformly from its range."""
+        return [(-0.1, 0.1)] * self.n_parameters()
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError where a constructor argument makes no sense."""
+
+    def initial_theta(self, n_chains: int, generator: torch.Generator, dtype: Any = torch.float64) -> Tensor:
+        """Draw `n_chains` starting values."""
+        low, high = torch.tensor(self.initial_range(), dtype=torch.float64).unbind(1)
+        shape = (n_chains, self.n_parameters())
+        draw = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
+        return (low.to(draw.device) + (high - low).to(draw.device) * draw).to(dtype)
+
+    def constrain(self, theta: Tensor) -> Tensor:
+        """Move theta to the nearest admissible value."""
+        low, high = torch.tensor(self.bounds(), dtype=theta.dtype, device=theta.device).unbind(1)
+        return theta.clamp(low, high)
+
+    def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
+        """Outputs and pullback at one point; by automatic differentiation unless a filter knows better."""
+        with torch.enable_grad():
+            leaves = adjacency.detach().requires_grad_(), theta.detach().requires_grad_()
+            outputs = self.apply(*leaves, signals)
+
+        def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
+            gradients = torch.autograd.grad(
+                outputs, leaves, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True
+            )
+            return gradients[0], gradients[1]
+
+        return Linearization(outputs.detach(), pullback)
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs, and their derivatives with respect to theta: (chains, pairs, nodes, parameters)."""
+        outputs = self.apply(adjacency, theta, signals)
+        columns = []
+        for tangent in torch.eye(self.n_parameters(), dtype=theta.dtype, device=theta.device):
+            direction = tangent.expand_as(theta).contiguous()
+            columns.append(_derivative_along(lambda t: self.apply(adjacency, t, signals), theta, direction))
+        return outputs, torch.stack(columns, dim=-1)
+
+
+def _derivative_along(function: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:
+    # Two reverse passes give a forward derivative and ask nothing of the function but reverse differentiability,
+    # which is what a filter of the user's is sure to have.
+    with torch.enable_grad():
+        leaf = point.detach().requires_grad_()
+        outputs = function(leaf)
+        if not outputs.requires_grad:  # the function ignores its argument
+            return torch.zeros_like(outputs)
+        dual = torch.zeros_like(outputs, requires_grad=True)
+        (pulled,) = torch.autograd.grad(
+            outputs, leaf, dual, create_graph=True, allow_unused=True, materialize_grads=True
+        )
+        (derivative,) = torch.autograd.grad(pulled, dual, direction, allow_unused=True, materialize_grads=True)
+    return derivative.detach()

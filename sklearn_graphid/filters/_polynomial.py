@@ -1,0 +1,100 @@
+"""Polynomial graph filters, and the matrix polynomials that other filters are made of."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from ._base import GraphFilter, Linearization
+
+__all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]
+
+
+def krylov(adjacency: Tensor, signals: Tensor, order: int) -> list[Tensor]:
+    """The signals times A^0, A^1 .. A^order, each (chains, pairs, nodes); no power of A is ever formed."""
+    shifted = [signals.expand(len(adjacency), *signals.shape[-2:])]
+    transposed = adjacency.mT
+    for _ in range(order):
+        shifted.append(shifted[-1] @ transposed)
+    return shifted
+
+
+def polynomial_pullback(
+    adjacency: Tensor, coefficients: Tensor, shifted: list[Tensor], cotangent: Tensor
+) -> Tensor:
+    """Gradient with respect to A of <cotangent, sum_p c_p A^p x>, given the shifted signals A^j x.
+
+    The derivative of A^p is the sum over j of A^(p-1-j) dA A^j. Collecting what stands left of A^j x gives
+    u_j = sum over p > j of c_p (A^T)^(p-1-j) r, and u_j follows from u_(j+1) by one more product.
+    """
+    order = coefficients.shape[1] - 1
+    gradient = torch.zeros_like(adjacency)
+    left = torch.zeros_like(cotangent)
+    for power in range(order - 1, -1, -1):
+        left = coefficients[:, power + 1, None, None] * cotangent + left @ adjacency
+        gradient = torch.baddbmm(gradient, left.mT, shifted[power])
+    return gradient
+
+
+class PolynomialFilter(GraphFilter):
+    """h(A) = theta_0 I + theta_1 A + ... + theta_p A^p.
+
+    Parameters
+    ----------
+    order : int, default=2
+        The highest power p of A.
+    initial_scale : float, default=0.1
+        Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
+        random.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.filters import PolynomialFilter
+    >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
+    >>> theta = torch.tensor([[1.0, 10.0, 100.0]])
+    >>> PolynomialFilter(order=2).apply(path, theta, torch.tensor([[1.0, 0.0, 0.0]]))
+    tensor([[[101.,  10., 100.]]])
+    """
+
+    def __init__(self, order: int = 2, initial_scale: float = 0.1):
+        self.order = order
+        self.initial_scale = initial_scale
+
+    def check(self) -> None:
+        if isinstance(self.order, bool) or not isinstance(self.order, Integral) or self.order < 0:
+            raise ValueError(f"PolynomialFilter got order={self.order!r}; expected an integer of at least 0.")
+        if not self.initial_scale > 0:
+            raise ValueError(f"PolynomialFilter got initial_scale={self.initial_scale!r}; expected a positive number.")
+
+    def parameter_names(self) -> list[str]:
+        return [f"theta_{power}" for power in range(self.order + 1)]
+
+    def initial_range(self) -> list[tuple[float, float]]:
+        return [(-self.initial_scale, self.initial_scale)] * (self.order + 1)
+
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        return _combine(krylov(adjacency, signals, self.order), theta)
+
+    def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
+        shifted = krylov(adjacency, signals, self.order)
+
+        def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
+            theta_gradient = torch.stack([(cotangent * s).sum((-2, -1)) for s in shifted], dim=-1)
+            return polynomial_pullback(adjacency, theta, shifted, cotangent), theta_gradient
+
+        return Linearization(_combine(shifted, theta), pullback)
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        shifted = krylov(adjacency, signals, self.order)
+        return _combine(shifted, theta), torch.stack(shifted, dim=-1)
+
+
+def _combine(shifted: list[Tensor], coefficients: Tensor) -> Tensor:
+    weights = coefficients[:, :, None, None].unbind(1)
+    combined = weights[0] * shifted[0]
+    for weight, signal in zip(weights[1:], shifted[1:], strict=True):
+        combined = torch.addcmul(combined, weight, signal)
+    return combined

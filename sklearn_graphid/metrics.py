@@ -1,0 +1,290 @@
+"""How good an identified system is: on the pairs of nodes that were unknown, and in theta."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.utils import check_scalar
+
+from ._known_edges import KnownEdges
+from ._validation import FloatArray, as_square_array, check_adjacency
+
+__all__ = [
+    "ReliabilityCurve",
+    "edge_calibration_error",
+    "edge_f1_score",
+    "edge_reliability_curve",
+    "edge_roc_auc_score",
+    "theta_nrmse",
+]
+
+
+class ReliabilityCurve(NamedTuple):
+    """Predicted and observed frequencies of edges, bin by bin; nan where a bin is empty."""
+
+    mean_predicted: FloatArray  # (n_bins,)
+    fraction_true: FloatArray  # (n_bins,)
+    counts: npt.NDArray[np.int64]  # (n_bins,)
+
+
+def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, threshold: float = 0.5) -> float:
+    """F1 score of the predicted edges among the unknown pairs.
+
+    Parameters
+    ----------
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The true network.
+    predicted : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The identified network, or edge probabilities. Only unknown pairs are read.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        What was known: a `KnownEdges`, an array with 0 and 1 where a pair was known and nan where it was not,
+        or a boolean array (True = known). None: nothing was known, every pair counts.
+    threshold : float, default=0.5
+        A pair is an edge where `predicted` is above it.
+
+    Returns
+    -------
+    float
+        Harmonic mean of precision and recall, between 0 and 1. It is 1 if there is neither a true nor a
+        predicted edge, and nan, with an `UndefinedMetricWarning`, if no pair is unknown.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid.metrics import edge_f1_score
+    >>> round(edge_f1_score(nx.cycle_graph(4), nx.path_graph(4)), 3)
+    0.857
+    """
+    truth, scores = _unknown_pairs(true_adjacency, predicted, known, "predicted")
+    if not len(truth):
+        return _undefined("edge_f1_score", "no pair is unknown")
+    return float(f1_score(truth, scores > threshold, zero_division=1.0))
+
+
+def edge_roc_auc_score(true_adjacency: Any, edge_probabilities: Any, known: Any = None) -> float:
+    """Area under the ROC curve of the edge probabilities among the unknown pairs.
+
+    It is the probability that a random true edge is rated above a random non-edge, ties counting one half.
+
+    Parameters
+    ----------
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The true network.
+    edge_probabilities : array of shape (n_nodes, n_nodes)
+        Edge probabilities, or any score that is larger where an edge is more likely. Only unknown pairs are
+        read.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        What was known, as in `edge_f1_score`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; one half for random scores. It is nan, with an `UndefinedMetricWarning`, unless the
+        unknown pairs hold at least one edge and one non-edge.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.metrics import edge_roc_auc_score
+    >>> true_adjacency = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> edge_roc_auc_score(true_adjacency, [[0, 0.9, 0.4], [0.9, 0, 0.3], [0.4, 0.3, 0]])
+    0.5
+    """
+    truth, scores = _unknown_pairs(true_adjacency, edge_probabilities, known, "edge_probabilities")
+    if truth.all() or not truth.any():
+        return _undefined("edge_roc_auc_score", "the unknown pairs do not hold both edges and non-edges")
+    return float(roc_auc_score(truth, scores))
+
+
+def edge_calibration_error(
+    true_adjacency: Any, edge_probabilities: Any, known: Any = None, *, n_bins: int = 10
+) -> float:
+    """Expected calibration error of the edge probabilities among the unknown pairs.
+
+    Probabilities are calibrated when, of the pairs that are given probability p, a share p are edges. Pairs
+    are sorted into bins of equal width by their probability; the error is the mean over pairs of the distance
+    between mean probability and share of edges in the pair's bin.
+
+    Few pairs make it large by chance alone: with n pairs in a bin the share of edges is off by about
+    sqrt(p (1 - p) / n). Lists of systems are pooled for this reason.
+
+    Parameters
+    ----------
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
+        The true network, or the networks of several systems, whose pairs are pooled.
+    edge_probabilities : array of shape (n_nodes, n_nodes), or list of these
+        Edge probabilities; a list of the same length where `true_adjacency` is one. Only unknown pairs are
+        read.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), or list of these, default=None
+        What was known, as in `edge_f1_score`; a list of the same length, or None, where `true_adjacency` is a
+        list.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, lower is better. It is nan, with an `UndefinedMetricWarning`, if no pair is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid.metrics import edge_calibration_error
+    >>> true_adjacency = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> round(edge_calibration_error(true_adjacency, np.full((3, 3), 0.6)), 3)  # two of three are edges
+    0.067
+    """
+    curve = edge_reliability_curve(true_adjacency, edge_probabilities, known, n_bins=n_bins)
+    if not curve.counts.any():
+        return _undefined("edge_calibration_error", "no pair is unknown")
+    gaps = np.abs(curve.mean_predicted - curve.fraction_true)
+    return float(np.nansum(gaps * curve.counts) / curve.counts.sum())
+
+
+def edge_reliability_curve(
+    true_adjacency: Any, edge_probabilities: Any, known: Any = None, *, n_bins: int = 10
+) -> ReliabilityCurve:
+    """Predicted probability and true share of edges among the unknown pairs, in bins of equal width.
+
+    A bin holds the probabilities above its lower and up to its upper edge; the first holds 0 as well.
+
+    Parameters
+    ----------
+    true_adjacency, edge_probabilities, known
+        As in `edge_calibration_error`; lists of systems are pooled.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    mean_predicted : ndarray of shape (n_bins,)
+        Mean probability in each bin; nan where it is empty.
+    fraction_true : ndarray of shape (n_bins,)
+        Share of the bin's pairs that are edges; nan where it is empty.
+    counts : ndarray of shape (n_bins,)
+        Number of pairs in each bin.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.metrics import edge_reliability_curve
+    >>> true_adjacency = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> edge_probabilities = [[0, 0.9, 0.1], [0.9, 0, 0.3], [0.1, 0.3, 0]]
+    >>> curve = edge_reliability_curve(true_adjacency, edge_probabilities, n_bins=2)
+    >>> curve.mean_predicted
+    array([0.2, 0.9])
+    >>> curve.fraction_true
+    array([0.5, 1. ])
+    >>> curve.counts
+    array([2, 1])
+    """
+    check_scalar(n_bins, "n_bins", Integral, min_val=1)
+    systems = _as_systems(true_adjacency, edge_probabilities, known)
+    parts = [_unknown_pairs(*system, "edge_probabilities") for system in systems]
+    truth, probabilities = (np.concatenate(column) for column in zip(*parts, strict=True))
+    odd = probabilities[(probabilities < 0) | (probabilities > 1)]
+    if odd.size:
+        raise ValueError(
+            f"edge_probabilities holds the value {odd[0]:g}; expected probabilities between 0 and 1."
+        )
+    inner_edges = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
+    bins = np.searchsorted(inner_edges, probabilities)
+    counts = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore"):  # 0 / 0 is the nan of an empty bin
+        mean_predicted = np.bincount(bins, weights=probabilities, minlength=n_bins) / counts
+        fraction_true = np.bincount(bins, weights=truth, minlength=n_bins) / counts
+    return ReliabilityCurve(mean_predicted, fraction_true, counts)
+
+
+def theta_nrmse(theta_true: Any, theta_estimated: Any) -> float:
+    """Normalised error of the filter's parameters: the norm of the difference over the norm of the truth.
+
+    Over several systems it is the mean of their normalised errors, as in the published experiments.
+
+    Parameters
+    ----------
+    theta_true : array-like of shape (n_parameters,) or (n_systems, n_parameters)
+        The true parameters.
+    theta_estimated : array-like of the same shape
+        The estimated parameters.
+
+    Returns
+    -------
+    float
+        Not negative, lower is better; 1 is what an estimate of zero scores. It is nan, with an
+        `UndefinedMetricWarning`, if a true theta is zero.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.metrics import theta_nrmse
+    >>> theta_nrmse([3.0, 4.0], [3.0, 3.0])
+    0.2
+    >>> theta_nrmse([[0.5], [0.25]], [[0.5], [0.5]])
+    0.5
+    """
+    truth = np.atleast_1d(np.asarray(theta_true, dtype=np.float64))
+    estimate = np.atleast_1d(np.asarray(theta_estimated, dtype=np.float64))
+    if truth.shape != estimate.shape or truth.ndim > 2 or not truth.size:
+        raise ValueError(
+            f"theta_true has shape {truth.shape} and theta_estimated has shape {estimate.shape}; expected "
+            f"the same shape, (n_parameters,) or (n_systems, n_parameters)."
+        )
+    sizes = np.linalg.norm(truth, axis=-1)
+    if not np.all(sizes > 0):
+        return _undefined("theta_nrmse", "a true theta is zero or nan")
+    return float(np.mean(np.linalg.norm(estimate - truth, axis=-1) / sizes))
+
+
+def _undefined(metric: str, reason: str) -> float:
+    warnings.warn(f"{metric} is undefined and set to nan: {reason}.", UndefinedMetricWarning, stacklevel=3)
+    return float("nan")
+
+
+def _unknown_pairs(
+    true_adjacency: Any, predicted: Any, known: Any, name: str
+) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+    """Truth and prediction of each unknown pair."""
+    truth = check_adjacency(true_adjacency, "true_adjacency")
+    scores = as_square_array(predicted, name)
+    if scores.shape != truth.shape:
+        raise ValueError(f"{name} has shape {scores.shape} but true_adjacency has shape {truth.shape}.")
+    # Of a boolean array only the place is needed here, and the truth has the values.
+    values = truth if getattr(known, "dtype", None) == np.dtype(bool) else None
+    names = {"name": "known", "reference": "true_adjacency"}
+    unknown = KnownEdges.coerce(known, values, n_nodes=len(truth), **names).unknown_pairs()
+    asymmetry = np.abs(scores[unknown] - scores.T[unknown])
+    if not np.isfinite(scores[unknown]).all() or (asymmetry > 1e-6).any():
+        raise ValueError(
+            f"{name} is not finite and symmetric on the unknown pairs; expected one number for each."
+        )
+    return truth[unknown] == 1, scores[unknown]
+
+
+def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[Any, Any, Any]]:
+    """One tuple for each system, of which there may be one or a list."""
+    if not _is_list_of_networks(true_adjacency):
+        return [(true_adjacency, predicted, known)]
+    n_systems = len(true_adjacency)
+    known = [None] * n_systems if known is None else known
+    for name, argument in (("edge_probabilities", predicted), ("known", known)):
+        if not isinstance(argument, Sequence | np.ndarray) or len(argument) != n_systems:
+            length = f" of length {len(argument)}" if hasattr(argument, "__len__") else ""
+            raise ValueError(
+                f"true_adjacency is a list of {n_systems} systems but {name} is a {type(argument).__name__}"
+                f"{length}; expected a list with one entry for each system."
+            )
+    return list(zip(true_adjacency, predicted, known, strict=True))
+
+
+def _is_list_of_networks(argument: Any) -> bool:
+    if not isinstance(argument, Sequence):
+        return getattr(argument, "ndim", 2) != 2
+    first: Any = argument[0] if argument else None
+    return isinstance(first, nx.Graph) or sparse.issparse(first) or np.ndim(first) == 2

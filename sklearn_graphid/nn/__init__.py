@@ -1,0 +1,27 @@
+"""Score networks and their training, in plain torch."""
+
+from __future__ import annotations
+
+from ._edp_gnn import EDPGNN
+from ._edp_gnn_checkpoint import read_edpgnn_checkpoint
+from ._networks import ARCHITECTURES, DenoisingNetwork, EDPGNNDenoiser, build_network, restore_network, to_numpy
+from ._ppgn import PPGN
+from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
+
+__all__ = [
+    "ARCHITECTURES",
+    "EDPGNN",
+    "PPGN",
+    "DenoisingNetwork",
+    "EDPGNNDenoiser",
+    "Epoch",
+    "NoiseLaw",
+    "TrainingSettings",
+    "build_network",
+    "denoising_losses",
+    "read_edpgnn_checkpoint",
+    "restore_network",
+    "symmetric_normal",
+    "to_numpy",
+    "train_network",
+]

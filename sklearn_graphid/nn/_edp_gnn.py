@@ -1,0 +1,349 @@
+"""EDP-GNN: the permutation-equivariant score network of Niu et al. (2020), one noise level per graph.
+
+Two layouts run through the file. A *pair* tensor is (graphs, channels, nodes, nodes), maybe with the last two
+flattened; a *node* tensor is (graphs, nodes, features).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_NORM_EPSILON = 1e-5  # the usual constants of batch norm, as in torch
+_NORM_MOMENTUM = 0.1
+_N_INPUT_CHANNELS = 2  # the noisy matrix and its complement
+_N_INPUT_FEATURES = 1  # a column of zeros, which gives the first layer's weights their published shape
+
+
+class _Weights(nn.Module):
+    """Weights of a linear layer, zero until `reset_parameters`: building them draws no random number."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(n_outputs, n_inputs))
+        self.bias = nn.Parameter(torch.zeros(n_outputs))
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw weight and bias as `torch.nn.Linear` does: uniform within 1 / sqrt(n_inputs)."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        for parameter in (self.weight, self.bias):
+            # Drawn where the generator lives, so that a seed gives the same weights on every device.
+            draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
+            parameter.copy_(draw.uniform_(-bound, bound, generator=generator))
+
+
+class _Linear(_Weights):
+    """Linear layer over the last axis."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        return functional.linear(values, self.weight, self.bias)
+
+
+class _LevelLayer(_Weights):
+    """Linear over pairs, batch norm if asked for, the gain and bias of the noise level, then ELU.
+
+    Outside training all but the ELU is one affine map, but folding it into the weights would round them, and
+    at the smallest noise the published weights amplify that far beyond the error of the separate steps.
+    """
+
+    running_mean: Tensor
+    running_variance: Tensor
+
+    def __init__(self, n_inputs: int, n_outputs: int, n_levels: int, normalise: bool) -> None:
+        super().__init__(n_inputs, n_outputs)
+        self.level_gain = nn.Parameter(torch.ones(n_levels, n_outputs))
+        self.level_bias = nn.Parameter(torch.zeros(n_levels, n_outputs))
+        self.normalise = normalise
+        if normalise:
+            self.norm_gain = nn.Parameter(torch.ones(n_outputs))
+            self.norm_bias = nn.Parameter(torch.zeros(n_outputs))
+            self.register_buffer("running_mean", torch.zeros(n_outputs))
+            self.register_buffer("running_variance", torch.ones(n_outputs))
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw the linear layer; every other step starts as the identity."""
+        super().reset_parameters(generator)
+        self.level_gain.fill_(1)
+        self.level_bias.zero_()
+        if self.normalise:
+            self.norm_gain.fill_(1)
+            self.norm_bias.zero_()
+            self.running_mean.zero_()
+            self.running_variance.fill_(1)
+
+    def forward(
+        self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None, pair_mask: Tensor | None = None
+    ) -> Tensor:
+        """Map (B, C, P) flat pair channels, with the features of both its nodes, to (B, n_outputs, P)."""
+        values = self._linear(channels, nodes)
+        if self.normalise:
+            values = self._batch_norm(values, pair_mask)
+        gain, bias = self.level_gain[rows].unsqueeze(-1), self.level_bias[rows].unsqueeze(-1)
+        return functional.elu_((values * gain).add_(bias))
+
+    def _linear(self, channels: Tensor, nodes: Tensor | None) -> Tensor:
+        """Apply the linear layer without building the input of every pair."""
+        n_graphs, n_channels, _ = channels.shape
+        weight, bias = self.weight, self.bias.unsqueeze(-1)
+        edge_weight = weight[:, :n_channels].expand(n_graphs, -1, -1)
+        if nodes is None:
+            return torch.baddbmm(bias, edge_weight, channels)
+        # W [edge, node i, node j] is a sum of three products, and two of them need no N x N work.
+        first_weight, second_weight = weight[:, n_channels:].chunk(2, dim=1)
+        features = nodes.transpose(1, 2)
+        first, second = first_weight @ features + bias, second_weight @ features
+        by_pair = (first.unsqueeze(3) + second.unsqueeze(2)).flatten(2)
+        return by_pair.baddbmm_(edge_weight, channels)
+
+    def _batch_norm(self, values: Tensor, pair_mask: Tensor | None) -> Tensor:
+        """Batch norm whose moments, in training, are those of the real pairs."""
+        if pair_mask is None or not self.training:
+            return functional.batch_norm(
+                values,
+                self.running_mean,
+                self.running_variance,
+                self.norm_gain,
+                self.norm_bias,
+                self.training,
+                _NORM_MOMENTUM,
+                _NORM_EPSILON,
+            )
+        mean, variance, count = _masked_moments(values, pair_mask)
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, _NORM_MOMENTUM)
+            self.running_variance.lerp_(variance * (count / (count - 1).clamp(min=1)), _NORM_MOMENTUM)
+        scale = self.norm_gain * torch.rsqrt(variance + _NORM_EPSILON)
+        shift = self.norm_bias - mean * scale
+        return (values * scale.unsqueeze(-1)).add_(shift.unsqueeze(-1))
+
+
+def _masked_moments(values: Tensor, pair_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and biased variance per channel of (B, C, P) values in the (B, 1, P) mask, and its count."""
+    count = pair_mask.sum().to(values.dtype)
+    mean = values.masked_fill(~pair_mask, 0).sum(dim=(0, 2)) / count
+    centred = (values - mean.unsqueeze(-1)).masked_fill(~pair_mask, 0)
+    return mean, centred.square().sum(dim=(0, 2)) / count, count
+
+
+class _LevelMLP(nn.Module):
+    """Three-layer perceptron on every pair, with two hidden layers that know the noise level."""
+
+    def __init__(self, n_inputs: int, n_hidden: int, n_outputs: int, n_levels: int, normalise: bool) -> None:
+        super().__init__()
+        self.first = _LevelLayer(n_inputs, n_hidden, n_levels, normalise)
+        self.second = _LevelLayer(n_hidden, n_hidden, n_levels, normalise)
+        self.last = _Linear(n_hidden, n_outputs)
+
+    def forward(
+        self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None, pair_mask: Tensor | None = None
+    ) -> Tensor:
+        hidden = self.first(channels, rows, nodes, pair_mask)
+        hidden = self.second(hidden, rows, None, pair_mask)
+        weight = self.last.weight.expand(len(channels), -1, -1)
+        return torch.baddbmm(self.last.bias.unsqueeze(-1), weight, hidden)
+
+
+class _NodeMLP(nn.Module):
+    """Linear, leaky ReLU, linear, on every node; a slope of zero is the plain ReLU."""
+
+    def __init__(self, n_inputs: int, n_hidden: int, n_outputs: int, negative_slope: float) -> None:
+        super().__init__()
+        self.first = _Linear(n_inputs, n_hidden)
+        self.last = _Linear(n_hidden, n_outputs)
+        self.negative_slope = negative_slope
+
+    def forward(self, values: Tensor) -> Tensor:
+        hidden = functional.leaky_relu_(self.first(values), self.negative_slope)
+        return cast(Tensor, self.last(hidden))
+
+
+class _MultiChannelGIN(nn.Module):
+    """Graph isomorphism network whose messages travel along every edge channel at once."""
+
+    def __init__(self, n_channels: int, n_inputs: int, n_outputs: int, width: int, depth: int) -> None:
+        super().__init__()
+        n_first = n_inputs + n_channels  # a node's row sums are appended to its features
+        n_hidden = 2 * max(n_first, width)
+        widths = [n_first] + [width] * depth
+        self.epsilon = nn.Parameter(torch.zeros(depth))
+        self.steps = nn.ModuleList(_NodeMLP(n_channels * n, n_hidden, width, 0.0) for n in widths[:-1])
+        self.readouts = nn.ModuleList(_NodeMLP(n, n_hidden, n_outputs, 0.01) for n in widths)
+
+    @torch.no_grad()
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Start with the plain sum over a node and its neighbours; the linear layers draw their own."""
+        self.epsilon.zero_()
+
+    def forward(self, channels: Tensor, nodes: Tensor) -> Tensor:
+        """Map (B, C, N, N) channels and (B, N, F) node features to (B, N, n_outputs) node features.
+
+        Padded nodes get values too, but no real node sees them: their entries in `channels` are zero.
+        """
+        nodes = torch.cat([nodes, channels.sum(dim=-1).transpose(1, 2)], dim=-1)
+        n_graphs, n_channels, n_nodes, _ = channels.shape
+        all_rows = channels.reshape(n_graphs, n_channels * n_nodes, n_nodes)
+        own_weights = (1 + self.epsilon).unbind()  # (A + I) x + epsilon x = A x + (1 + epsilon) x
+        result: Tensor = self.readouts[0](nodes)
+        for own_weight, step, readout in zip(own_weights, self.steps, self.readouts[1:], strict=True):
+            messages = (all_rows @ nodes).view(n_graphs, n_channels, n_nodes, -1)
+            messages = messages + (own_weight * nodes).unsqueeze(1)
+            nodes = step(messages.transpose(1, 2).flatten(2)).tanh_()
+            result = result + readout(nodes)
+        return result
+
+
+class _EdgeLayer(nn.Module):
+    """One EDP-GNN layer: nodes hear of their edges, then every pair hears of its two nodes."""
+
+    def __init__(
+        self,
+        n_channels: int,
+        n_new_channels: int,
+        n_inputs: int,
+        n_features: int,
+        width: int,
+        depth: int,
+        n_levels: int,
+    ) -> None:
+        super().__init__()
+        n_hidden = 2 * max(n_channels, n_new_channels)
+        n_pair_inputs = n_channels + 2 * n_features
+        self.gin = _MultiChannelGIN(n_channels, n_inputs, n_features, width, depth)
+        self.pair_mlp = _LevelMLP(n_pair_inputs, n_hidden, n_new_channels, n_levels, normalise=True)
+
+    def forward(
+        self, channels: Tensor, nodes: Tensor, rows: Tensor, pair_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        nodes = self.gin(channels, nodes)
+        flat_mask = None if pair_mask is None else pair_mask.flatten(2)
+        one_way = self.pair_mlp(channels.flatten(2), rows, nodes, flat_mask).unflatten(2, channels.shape[2:])
+        return _masked(one_way + one_way.transpose(2, 3), pair_mask), nodes
+
+
+def _masked(channels: Tensor, pair_mask: Tensor | None) -> Tensor:
+    """Zero the pairs outside the mask, whatever they hold (nan too, which a product would keep)."""
+    return channels if pair_mask is None else channels.masked_fill(~pair_mask, 0)
+
+
+class EDPGNN(nn.Module):
+    """Score of a noisy graph: an edgewise dense prediction graph neural network.
+
+    Layers keep several edge channels and a few features per node. The defaults are the published sizes
+    (92,165 parameters). The weights are zero until `reset_parameters` or `load_state_dict`: building
+    the network draws no random number.
+
+    Parameters
+    ----------
+    n_levels : int, default=10
+        Number of noise levels; each has its own gains and biases.
+    edge_channels : sequence of int, default=(2, 2, 4, 4, 4, 2)
+        Edge channels at the input (always 2: the noisy matrix and its complement) and after every layer.
+    node_features : int, default=16
+        Features per node after every layer.
+    gin_width : int, default=16
+        Features per node inside a layer.
+    gin_depth : int, default=4
+        Rounds of messages inside a layer.
+
+    Notes
+    -----
+    In training mode, the batch norm's moments are those of the real pairs, so padding changes nothing.
+
+    References
+    ----------
+    Niu et al., "Permutation Invariant Graph Generation via Score-Based Generative Modeling", AISTATS 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.nn._edp_gnn import EDPGNN
+    >>> network = EDPGNN(n_levels=3).eval()
+    >>> network.reset_parameters(torch.Generator().manual_seed(0))
+    >>> network(torch.zeros(2, 5, 5), level=0).shape
+    torch.Size([2, 5, 5])
+    """
+
+    def __init__(
+        self,
+        n_levels: int = 10,
+        edge_channels: Sequence[int] = (2, 2, 4, 4, 4, 2),
+        node_features: int = 16,
+        gin_width: int = 16,
+        gin_depth: int = 4,
+    ) -> None:
+        super().__init__()
+        if len(edge_channels) < 2 or edge_channels[0] != _N_INPUT_CHANNELS:
+            raise ValueError(
+                f"edge_channels is {tuple(edge_channels)!r}, but it should start with {_N_INPUT_CHANNELS} "
+                "(the noisy matrix and its complement) and have one more entry for every layer."
+            )
+        n_layers = len(edge_channels) - 1
+        n_inputs = [_N_INPUT_FEATURES] + [node_features] * (n_layers - 1)
+        self.layers = nn.ModuleList(
+            _EdgeLayer(channels, new_channels, inputs, node_features, gin_width, gin_depth, n_levels)
+            for (channels, new_channels), inputs in zip(pairwise(edge_channels), n_inputs, strict=True)
+        )
+        n_all = sum(edge_channels)
+        self.readout = _LevelMLP(n_all, 2 * n_all, 1, n_levels, normalise=False)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Draw all weights from `generator` and set every buffer, also after `to_empty`.
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            The only source of randomness; the weights do not depend on the device of the network.
+        """
+        for module in self.modules():
+            if isinstance(module, (_Weights, _MultiChannelGIN)):
+                module.reset_parameters(generator)
+
+    def forward(self, adjacency: Tensor, level: int | Tensor, node_mask: Tensor | None = None) -> Tensor:
+        """Estimate the gradient of the log density of noisy graphs.
+
+        Parameters
+        ----------
+        adjacency : Tensor of shape (B, N, N)
+            Noisy symmetric matrices with a zero diagonal.
+        level : int or LongTensor of shape (B,)
+            Index of the noise level of every graph; level 0 is the largest noise.
+        node_mask : bool Tensor of shape (B, N) or None, default=None
+            True at the real nodes of graphs that were padded to a common size. None: all nodes are real.
+
+        Returns
+        -------
+        score : Tensor of shape (B, N, N)
+            Symmetric, zero on the diagonal and at padded nodes.
+        """
+        rows = torch.as_tensor(level, device=adjacency.device).reshape(-1)
+        pair_mask = None if node_mask is None else node_mask[:, None, :, None] & node_mask[:, None, None, :]
+        channels = _masked(torch.stack([adjacency, 1 - adjacency], dim=1), pair_mask)
+        nodes = adjacency.new_zeros(*adjacency.shape[:2], _N_INPUT_FEATURES)
+        all_channels = [channels]
+        for layer in self.layers:
+            channels, nodes = layer(channels, nodes, rows, pair_mask)
+            all_channels.append(channels)
+        score = self._read_out(all_channels, rows)
+        return score if pair_mask is None else _masked(score, pair_mask.squeeze(1))
+
+    def _read_out(self, all_channels: list[Tensor], rows: Tensor) -> Tensor:
+        """One number per pair from all channels, once per unordered pair since every channel is symmetric."""
+        n_graphs, _, n_nodes, _ = all_channels[0].shape
+        first, second = torch.triu_indices(n_nodes, n_nodes, offset=1, device=rows.device)
+        upper, lower = first * n_nodes + second, second * n_nodes + first
+        # On two flat axes index_select is several times faster than on the last of three.
+        flat = [channels.flatten(2).flatten(0, 1).index_select(1, upper) for channels in all_channels]
+        shapes = [(*channels.shape[:2], len(upper)) for channels in all_channels]
+        pairs = torch.cat([chosen.view(shape) for chosen, shape in zip(flat, shapes, strict=True)], dim=1)
+        values: Tensor = self.readout(pairs, rows).squeeze(1)
+        score = values.new_zeros(n_graphs, n_nodes * n_nodes)
+        score = score.index_copy(1, upper, values).index_copy(1, lower, values)
+        return score.view(n_graphs, n_nodes, n_nodes)

@@ -1,0 +1,114 @@
+"""The score networks behind one face: build, restore, denoise, and the loss they are trained by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ._edp_gnn import EDPGNN
+from ._ppgn import PPGN
+
+__all__ = ["ARCHITECTURES", "DenoisingNetwork", "EDPGNNDenoiser", "build_network", "restore_network", "to_numpy"]
+
+
+class DenoisingNetwork(Protocol):
+    """What the training loop and the priors ask of a network (which is also an `nn.Module`)."""
+
+    settings: dict[str, Any]
+    uses_known: bool  # whether it can be told which pairs carry no noise
+    continuous: bool  # whether it takes any noise level, or only those it was built for
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialise every weight from the generator."""
+
+    def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """E[clean | noisy] for (graphs, nodes, nodes) and (graphs,)."""
+
+    def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """What training minimises, for each graph."""
+
+
+class EDPGNNDenoiser(nn.Module):
+    """The paper's network as a denoiser: its score s gives E[a | a~] = a~ + sigma^2 s (Tweedie).
+
+    Parameters
+    ----------
+    sigmas : sequence of float
+        The noise levels, largest first; each has its own gains and biases in the network.
+    **settings
+        Sizes, as `EDPGNN` takes them.
+    """
+
+    uses_known = False
+    continuous = False
+
+    def __init__(self, sigmas: Sequence[float], **settings: Any):
+        super().__init__()
+        self.settings = {"sigmas": [float(sigma) for sigma in sigmas], **settings}
+        self.network = EDPGNN(n_levels=len(sigmas), **settings)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialise every weight from the generator."""
+        self.network.reset_parameters(generator)
+
+    def score(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """The network's own output, s(A~, sigma)."""
+        sigmas = torch.tensor(self.settings["sigmas"], dtype=sigma.dtype, device=sigma.device)
+        level = (sigma[:, None] - sigmas).abs().argmin(1)
+        one_level: int | Tensor = int(level[0]) if bool((level == level[0]).all()) else level
+        return self.network(noisy, one_level)
+
+    def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """E[a | a~], not confined to [0, 1], as the network does not know that graphs are binary."""
+        return noisy + sigma[:, None, None] ** 2 * self.score(noisy, sigma)
+
+    def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """Half of sigma^2 times equation 12 for each graph, so that its mean over levels is equation 11.
+
+        The paper sums over the pairs of a graph; here it is their mean, lest larger graphs weigh more.
+        """
+        scale = sigma[:, None, None]
+        difference = scale * self.score(noisy, sigma) - (clean - noisy) / scale
+        n_nodes = clean.shape[-1]
+        return 0.5 * difference.square().sum((-2, -1)) / (n_nodes * (n_nodes - 1))
+
+
+ARCHITECTURES = ("ppgn", "edp-gnn")
+
+
+def build_network(architecture: str, settings: Mapping[str, Any], seed: int | None = None) -> nn.Module:
+    """Make a network without touching the global random numbers; without a seed its weights are not set."""
+    kind: Any = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}[architecture]
+    with torch.device("meta"):
+        network: nn.Module = kind(**settings)
+    network = network.to_empty(device="cpu")
+    if seed is not None:
+        network.reset_parameters(torch.Generator().manual_seed(seed))  # type: ignore[operator]
+    return network
+
+
+def restore_network(
+    architecture: str,
+    settings: Mapping[str, Any],
+    weights: Mapping[str, npt.NDArray[Any]],
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> nn.Module:
+    """Rebuild a trained network from plain arrays, ready for use."""
+    network = build_network(architecture, settings)
+    state = {name: torch.from_numpy(np.array(value)) for name, value in weights.items()}
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        raise ValueError(f"the weights do not fit the architecture {architecture!r}: {error}") from error
+    return network.to(device=device, dtype=dtype).eval().requires_grad_(False)
+
+
+def to_numpy(network: nn.Module) -> dict[str, npt.NDArray[Any]]:
+    """The weights as plain arrays, which copy, pickle and hash like any data."""
+    return {name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items()}

@@ -1,0 +1,161 @@
+"""A second-order denoiser for binary graphs, in the manner of provably powerful graph networks.
+
+The clean graph is binary, so the best denoiser is a probability: given the noisy matrix, pair (i, j) is an edge with
+log-odds (a~ - 1/2) / sigma^2, what its own value says in closed form, plus what the other pairs say. The network
+learns only the second part. Every pair carries a feature vector; blocks multiply the feature matrices with one
+another, which lets a pair see the paths that join its two ends.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["PPGN"]
+
+# Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
+_LARGEST_LOG_ODDS = 30.0
+
+
+class PPGN(nn.Module):
+    """Probability of every edge, given a noisy matrix and the pairs that carry no noise.
+
+    Parameters
+    ----------
+    width : int
+        Features of a pair.
+    n_blocks : int
+        How many times paths are extended.
+    n_frequencies : int
+        Size of the description of the noise level.
+
+    Notes
+    -----
+    Tensors are laid out (channels, graphs, nodes, nodes): a linear map of the channels is then one plain matrix
+    product and so is a product of channel matrices, without a transposed copy in between.
+    """
+
+    uses_known = True
+    continuous = True
+
+    def __init__(self, width: int = 16, n_blocks: int = 4, n_frequencies: int = 16):
+        super().__init__()
+        self.settings = {"width": width, "n_blocks": n_blocks, "n_frequencies": n_frequencies}
+        self.density_logit = nn.Parameter(torch.empty(1))
+        self.noise_in = ChannelLinear(2, n_frequencies)
+        self.lift = ChannelLinear(4, width)
+        self.blocks = nn.ModuleList(PathBlock(width, n_frequencies) for _ in range(n_blocks))
+        self.readout_hidden = ChannelLinear(width, width)
+        self.readout = ChannelLinear(width, 1)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialise every weight from the generator; the global one is not touched."""
+        for module in self.modules():
+            if isinstance(module, ChannelLinear):
+                bound = 1 / math.sqrt(module.weight.shape[1])
+                nn.init.uniform_(module.weight, -bound, bound, generator=generator)
+                nn.init.zeros_(module.bias)
+        nn.init.constant_(self.density_logit, -2.0)
+        for block in self.blocks:
+            assert isinstance(block, PathBlock)
+            block.start_as_identity()
+
+    def log_odds(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """Log-odds of every edge.
+
+        Parameters
+        ----------
+        noisy : Tensor (graphs, nodes, nodes)
+            Symmetric matrices; known pairs hold their exact value.
+        sigma : Tensor (graphs,)
+            Standard deviation of the noise on the pairs that are not known.
+        known : Tensor (graphs, nodes, nodes) or (nodes, nodes), float, or None
+            1 where the pair carries no noise. None: nowhere.
+
+        Returns
+        -------
+        Tensor (graphs, nodes, nodes)
+            Symmetric. On known pairs and on the diagonal it means nothing.
+        """
+        n_nodes = noisy.shape[-1]
+        own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        believed = torch.sigmoid(own + self.density_logit)
+        diagonal = torch.eye(n_nodes, dtype=noisy.dtype, device=noisy.device)
+        off_diagonal = 1 - diagonal
+        if known is None:
+            known = torch.zeros_like(diagonal)
+        else:
+            believed = torch.where(known > 0, noisy, believed)
+        known = (known * off_diagonal).expand_as(noisy)
+        noise = torch.stack([sigma.log(), known.mean((-2, -1))])
+        level = torch.nn.functional.silu(self.noise_in(noise))
+        pairs = torch.stack([believed * off_diagonal, believed * (1 - believed) * off_diagonal, known])
+        pairs = torch.cat([pairs, diagonal.expand_as(noisy)[None]])
+        features = self.lift(pairs)
+        for block in self.blocks:
+            features = block(features, level)
+        features = torch.relu(self.readout_hidden(features))
+        others = self.readout(features)[0]
+        return own + self.density_logit + 0.5 * (others + others.mT)
+
+    def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """E[a | noisy]: the probability of every edge, with a zero diagonal; known pairs keep their value."""
+        probability = torch.sigmoid(self.log_odds(noisy, sigma, known))
+        if known is not None:
+            probability = torch.where(known > 0, noisy, probability)
+        return probability * (1 - torch.eye(noisy.shape[-1], dtype=noisy.dtype, device=noisy.device))
+
+    def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """Mean cross-entropy of the unknown pairs of each graph, (graphs,)."""
+        log_odds = self.log_odds(noisy, sigma, known)
+        entropy = torch.nn.functional.binary_cross_entropy_with_logits(log_odds, clean, reduction="none")
+        counted = torch.triu(torch.ones_like(clean[0]), 1).expand_as(clean)
+        if known is not None:
+            counted = counted * (1 - known)
+        return (entropy * counted).sum((-2, -1)) / counted.sum((-2, -1)).clamp_min(1)
+
+
+class ChannelLinear(nn.Module):
+    """A linear map of the first axis."""
+
+    def __init__(self, n_inputs: int, n_outputs: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_outputs, n_inputs))
+        self.bias = nn.Parameter(torch.empty(n_outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        flat = features.reshape(len(features), -1)
+        return torch.addmm(self.bias[:, None], self.weight, flat).view(-1, *features.shape[1:])
+
+
+class PathBlock(nn.Module):
+    """Extend paths by one product of feature matrices, mix in degrees, and adapt to the noise level."""
+
+    def __init__(self, width: int, n_frequencies: int):
+        super().__init__()
+        self.factors = ChannelLinear(width, 2 * width)
+        self.from_pair = ChannelLinear(width, width)
+        self.from_paths = ChannelLinear(width, width)
+        self.from_nodes = ChannelLinear(width, width)
+        self.from_level = ChannelLinear(n_frequencies, 2 * width)
+        self.out = ChannelLinear(width, width)
+
+    def start_as_identity(self) -> None:
+        """Make the block add nothing at first, so that deep stacks start as well as shallow ones."""
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, features: Tensor, level: Tensor) -> Tensor:
+        n_nodes = features.shape[-1]
+        scale, shift = self.from_level(level)[..., None, None].chunk(2)
+        left, right = torch.relu(self.factors(features)).chunk(2)
+        # Sparse graphs have few paths between two nodes however large they are, so the square root keeps the
+        # product of order one from ten nodes to hundreds.
+        paths = left @ right / math.sqrt(n_nodes)
+        # Summed over a row: what a node's other pairs hold, its degree among them.
+        nodes = self.from_nodes(features.sum(-1) / math.sqrt(n_nodes))
+        hidden = self.from_pair(features) + self.from_paths(paths + paths.mT)
+        hidden = hidden + nodes[..., None] + nodes[..., None, :]
+        hidden = torch.relu(hidden * (1 + scale) + shift)
+        return features + self.out(hidden)

@@ -1,0 +1,18 @@
+"""Priors: what is believed of a network before anything is measured."""
+
+from __future__ import annotations
+
+from ._base import Denoiser, GraphPrior
+from ._closed_form import ErdosRenyiPrior, StochasticBlockPrior
+from ._score import GraphPriorScore
+from ._shipped import list_priors, load_prior
+
+__all__ = [
+    "Denoiser",
+    "ErdosRenyiPrior",
+    "GraphPrior",
+    "GraphPriorScore",
+    "StochasticBlockPrior",
+    "list_priors",
+    "load_prior",
+]

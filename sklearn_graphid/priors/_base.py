@@ -1,0 +1,105 @@
+"""What a prior is: something that knows, for any amount of noise, what the clean graph probably was."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from .._torch import resolve_device
+from .._validation import FloatArray
+
+__all__ = ["Denoiser", "GraphPrior"]
+
+# (adjacency (chains, nodes, nodes), sigma) -> E[clean adjacency | noisy one], of the same shape. Where a mask of known
+# pairs was bound, those pairs are taken as free of noise.
+Denoiser = Callable[[Tensor, float], Tensor]
+
+
+class GraphPrior(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all priors.
+
+    A prior is used through its denoiser, E[A | A~]. The score of the annealed prior follows from it by Tweedie's
+    formula, (E[A | A~] - A~) / sigma^2.
+    """
+
+    @abstractmethod
+    def bind(
+        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
+    ) -> Denoiser:
+        """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""
+
+    def check_sigmas(self, sigmas: Sequence[float]) -> None:
+        """Raise ValueError where the prior does not know one of these noise levels; most know all."""
+
+    def denoise(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
+        """Expected clean graph given a noisy one.
+
+        Parameters
+        ----------
+        adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
+            Symmetric matrices with Gaussian noise of standard deviation `sigma` on every pair.
+        sigma : float
+            The noise level.
+
+        Returns
+        -------
+        ndarray of the same shape
+            Probabilities of the edges, with a zero diagonal.
+        """
+        batch, restore = _as_batch(adjacency)
+        sigma = _check_sigma(sigma)
+        self.check_sigmas([sigma])
+        device = resolve_device(getattr(self, "device", "cpu"))
+        with torch.inference_mode():
+            noisy = torch.tensor(batch, dtype=torch.float32, device=device)
+            clean = self.bind(batch.shape[-1], device, torch.float32)(noisy, sigma)
+        return restore(clean.double().cpu().numpy())
+
+    def score_function(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
+        """Gradient of the log-density of noisy graphs, s(A~, sigma) in the paper.
+
+        Parameters
+        ----------
+        adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
+            Symmetric noisy matrices.
+        sigma : float
+            The noise level.
+
+        Returns
+        -------
+        ndarray of the same shape
+            The score of every pair, with a zero diagonal.
+        """
+        noisy = np.asarray(adjacency, dtype=np.float64)
+        score: FloatArray = (self.denoise(noisy, sigma) - noisy) / sigma**2
+        diagonal = np.arange(noisy.shape[-1])
+        score[..., diagonal, diagonal] = 0.0
+        return score
+
+
+def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    array = np.asarray(adjacency, dtype=np.float64)
+    if array.ndim not in (2, 3) or array.shape[-1] != array.shape[-2]:
+        raise ValueError(
+            f"adjacency has shape {array.shape}; expected (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("adjacency holds nan or infinity; expected finite numbers.")
+    if not np.array_equal(array, np.swapaxes(array, -1, -2)):
+        raise ValueError("adjacency is not symmetric; expected the same noise on both entries of a pair.")
+    if array.ndim == 3:
+        return array, lambda result: result
+    return array[None], lambda result: result[0]
+
+
+def _check_sigma(sigma: Any) -> float:
+    if isinstance(sigma, bool) or not np.isscalar(sigma) or not np.isreal(sigma) or not 0 < float(sigma) < np.inf:
+        raise ValueError(f"sigma={sigma!r}; expected a positive number.")
+    return float(sigma)

@@ -1,0 +1,102 @@
+"""Priors whose annealed scores are exact: every pair is an edge independently, with a probability that is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .._validation import check_edge_probabilities
+from ._base import Denoiser, GraphPrior
+
+__all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
+
+
+def independent_denoiser(log_odds: Tensor) -> Denoiser:
+    """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
+    off_diagonal = 1 - torch.eye(log_odds.shape[-1], dtype=log_odds.dtype, device=log_odds.device)
+
+    def denoise(adjacency: Tensor, sigma: float) -> Tensor:
+        return torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds) * off_diagonal
+
+    return denoise
+
+
+class ErdosRenyiPrior(GraphPrior):
+    """Every pair is an edge with the same probability, independently.
+
+    Parameters
+    ----------
+    p : float, default=0.1
+        Probability of an edge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid import ErdosRenyiPrior
+    >>> noisy = np.array([[0.0, 0.5], [0.5, 0.0]])
+    >>> print(ErdosRenyiPrior(p=0.2).denoise(noisy, sigma=0.3).round(3))
+    [[0.  0.2]
+     [0.2 0. ]]
+    """
+
+    def __init__(self, p: float = 0.1):
+        self.p = p
+
+    def bind(
+        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
+    ) -> Denoiser:
+        if not 0 < self.p < 1:
+            raise ValueError(f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1.")
+        p = torch.full((n_nodes, n_nodes), self.p, dtype=dtype, device=device)
+        return independent_denoiser(torch.logit(p))
+
+
+class StochasticBlockPrior(GraphPrior):
+    """Nodes belong to groups, and the probability of an edge depends on the groups of its ends.
+
+    Parameters
+    ----------
+    labels : array-like of int of shape (n_nodes,)
+        The group of every node, 0 .. n_groups - 1.
+    probabilities : array-like of shape (n_groups, n_groups)
+        Symmetric; entry (a, b) is the probability of an edge between a node of group a and one of group b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid import StochasticBlockPrior
+    >>> prior = StochasticBlockPrior(labels=[0, 0, 1], probabilities=[[0.9, 0.1], [0.1, 0.5]])
+    >>> print(prior.denoise(np.full((3, 3), 0.5), sigma=1.0).round(1))
+    [[0.  0.9 0.1]
+     [0.9 0.  0.1]
+     [0.1 0.1 0. ]]
+    """
+
+    def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike):
+        self.labels = labels
+        self.probabilities = probabilities
+
+    def bind(
+        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
+    ) -> Denoiser:
+        labels, probabilities = self._check(n_nodes)
+        p = torch.tensor(probabilities[np.ix_(labels, labels)], dtype=dtype, device=device)
+        return independent_denoiser(torch.logit(p))
+
+    def _check(self, n_nodes: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
+        labels = np.asarray(self.labels)
+        probabilities = np.atleast_2d(np.asarray(self.probabilities, dtype=np.float64))
+        n_groups = len(probabilities)
+        # The diagonal is a probability like the others here, so it is checked apart from the shared helper.
+        check_edge_probabilities(probabilities, n_groups, "probabilities")
+        if not ((probabilities > 0) & (probabilities < 1)).all():
+            raise ValueError("probabilities of StochasticBlockPrior must lie strictly between 0 and 1.")
+        if labels.shape != (n_nodes,):
+            raise ValueError(f"labels has shape {labels.shape} but there are {n_nodes} nodes; expected one label each.")
+        if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_groups:
+            raise ValueError(f"labels must be integers from 0 to {n_groups - 1}, the groups that probabilities names.")
+        return labels.astype(np.intp), probabilities

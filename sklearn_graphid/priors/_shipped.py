@@ -1,0 +1,65 @@
+"""Priors that come with the package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib import resources
+from typing import Any
+
+from sklearn.frozen import FrozenEstimator
+
+from ._score import GraphPriorScore
+
+__all__ = ["list_priors", "load_prior"]
+
+_WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
+
+
+def list_priors() -> dict[str, dict[str, Any]]:
+    """Name and card of every shipped prior: what it was trained on, how, when, and how well it denoises.
+
+    Returns
+    -------
+    dict of str to dict
+        The cards, by name.
+
+    Examples
+    --------
+    >>> from sklearn_graphid import list_priors
+    >>> sorted(list_priors())
+    ['deezer-ego-nets', 'grids']
+    """
+    cards = [json.loads(entry.read_text()) for entry in _WEIGHTS.iterdir() if entry.name.endswith(".json")]
+    return {card["name"]: card for card in sorted(cards, key=lambda card: str(card["name"]))}
+
+
+def load_prior(name: str) -> FrozenEstimator:
+    """Load a prior that comes with the package.
+
+    Parameters
+    ----------
+    name : str
+        "grids" (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (friendship
+        circles of 16 to 24 people); `list_priors` has their cards.
+
+    Returns
+    -------
+    FrozenEstimator
+        A fitted `GraphPriorScore` that stays fitted when it is cloned, as model selection does. The prior itself is
+        its attribute `estimator`.
+
+    Examples
+    --------
+    >>> from sklearn_graphid import load_prior
+    >>> load_prior("grids").size_range_
+    (40, 49)
+    """
+    cards = list_priors()
+    if name not in cards:
+        raise ValueError(f"there is no shipped prior {name!r}; expected one of {', '.join(cards)}.")
+    with resources.as_file(_WEIGHTS / f"{name}.safetensors") as path:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest != cards[name]["sha256"]:
+            raise ValueError(f"the weights of the prior {name!r} were changed since they were shipped; reinstall them.")
+        return FrozenEstimator(GraphPriorScore.load(path))

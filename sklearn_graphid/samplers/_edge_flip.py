@@ -1,0 +1,133 @@
+"""Edge-flip Gibbs sampling under a learned prior.
+
+The posterior lives on binary graphs, and there its likelihood is exact and cheap. What is missing is the prior, which is
+known only through a denoiser. So the chain carries a noisy copy of the graph along (a split Gibbs sampler):
+
+1. noise: the copy is the graph plus Gaussian noise of standard deviation sigma, an exact draw;
+2. denoise: given the copy, the prior turns into log-odds for every pair;
+3. flip: every unknown pair is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
+4. theta and the noise level are drawn given the graph.
+
+Pairs are treated as independent given the copy, in step 2 only. That is exact for a prior of independent pairs at any
+sigma, and for any prior as sigma goes to zero; annealing sigma from large to moderate trades the freedom to move for
+that bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._langevin import AnnealingSettings, ChainState, Denoiser, NormalSource
+from ._problem import Problem
+from ._theta import fit_theta, sample_noise_std, sample_theta
+
+__all__ = ["Sweep", "edge_flip_gibbs"]
+
+# Log-odds from a float32 probability are noise beyond this.
+_SMALLEST_PROBABILITY = 1e-6
+# theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
+_FITTED_SWEEPS = 3
+
+
+class Sweep(NamedTuple):
+    """What a sweep over all unknown pairs gives."""
+
+    state: ChainState
+    sigma: float
+    edge_probability: Tensor  # (chains, unknown pairs), of each pair given all else when it was drawn
+    log_likelihood: Tensor  # (chains,)
+
+
+def edge_flip_gibbs(
+    problem: Problem, denoise: Denoiser, settings: AnnealingSettings, noise: NormalSource, state: ChainState
+) -> Iterator[Sweep]:
+    """Run the sampler and yield after every sweep.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data, filter and what is known.
+    denoise : callable
+        E[A | A~] under the prior.
+    settings : AnnealingSettings
+        `sigmas` from large to small, with `n_steps` sweeps at each.
+    noise : NormalSource
+        The randomness.
+    state : ChainState
+        Where to start; its pairs are 0 or 1.
+
+    Yields
+    ------
+    Sweep
+        After each sweep.
+    """
+    adjacency = problem.assemble(state.pairs)
+    n_sweeps = 0
+    for sigma in settings.sigmas:
+        for _ in range(settings.n_steps):
+            copy = problem.assemble(state.pairs + sigma * noise.normal(problem.n_unknown))
+            prior = torch.logit(problem.gather(denoise(copy, sigma)), eps=_SMALLEST_PROBABILITY)
+            state = _draw_parameters(problem, settings, noise, adjacency, state, n_sweeps < _FITTED_SWEEPS)
+            adjacency, probability, log_likelihood = _flip_sweep(problem, settings, noise, adjacency, prior, state)
+            state = state._replace(pairs=problem.gather(adjacency))
+            n_sweeps += 1
+            yield Sweep(state, sigma, probability, log_likelihood)
+
+
+def _draw_parameters(
+    problem: Problem,
+    settings: AnnealingSettings,
+    noise: NormalSource,
+    adjacency: Tensor,
+    state: ChainState,
+    fit_first: bool,
+) -> ChainState:
+    theta = state.theta
+    if fit_first:
+        theta = fit_theta(problem, adjacency, theta, n_iterations=10).theta
+    normal, uniform = noise.normal(theta.shape[1]), noise.uniform()
+    theta, _ = sample_theta(problem, adjacency, theta, state.noise_std, normal, uniform, settings.temperature)
+    noise_std = state.noise_std
+    if settings.noise_std is None:
+        noise_std = sample_noise_std(problem, adjacency, theta, noise.gamma(0.5 * problem.n_measured))
+    return state._replace(theta=theta, noise_std=noise_std)
+
+
+def _flip_sweep(
+    problem: Problem,
+    settings: AnnealingSettings,
+    noise: NormalSource,
+    adjacency: Tensor,
+    prior: Tensor,
+    state: ChainState,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw every unknown pair once, in a random order of each chain's own."""
+    chains = torch.arange(len(adjacency), device=adjacency.device)
+    order = noise.uniform(problem.n_unknown).argsort(1)
+    thresholds = torch.logit(noise.uniform(problem.n_unknown))
+    adjacency = adjacency.clone()
+    probability = torch.empty_like(prior)
+    log_likelihood = problem.log_likelihood(adjacency, state.theta, state.noise_std)
+    for visit in range(problem.n_unknown):
+        pair = order[:, visit]
+        rows, columns = problem.rows[pair], problem.columns[pair]
+        before = adjacency[chains, rows, columns]
+        _set_pair(adjacency, chains, rows, columns, 1 - before)
+        flipped = problem.log_likelihood(adjacency, state.theta, state.noise_std)
+        gain = flipped - log_likelihood + (1 - 2 * before) * prior[chains, pair]
+        # Where the flipped graph has no finite likelihood, a comparison with nan is False and the pair stays.
+        flips = thresholds[:, visit] < gain / settings.temperature
+        _set_pair(adjacency, chains, rows, columns, torch.where(flips, 1 - before, before))
+        log_likelihood = torch.where(flips, flipped, log_likelihood)
+        flip_probability = torch.sigmoid(gain / settings.temperature).nan_to_num(0.0)
+        probability[chains, pair] = torch.where(before > 0, 1 - flip_probability, flip_probability)
+    return adjacency, probability, log_likelihood
+
+
+def _set_pair(adjacency: Tensor, chains: Tensor, rows: Tensor, columns: Tensor, values: Tensor) -> None:
+    adjacency[chains, rows, columns] = values
+    adjacency[chains, columns, rows] = values

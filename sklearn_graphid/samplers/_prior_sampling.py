@@ -1,0 +1,59 @@
+"""Graphs out of nothing but a prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..nn._training import symmetric_normal
+from ._langevin import Denoiser
+
+__all__ = ["sample_prior"]
+
+# Within a level the noisy graph relaxes in about sigma^2 / step steps: five, so thirty steps are plenty.
+_STEPS_PER_LEVEL = 30
+_RELATIVE_STEP = 0.2
+
+
+def sample_prior(
+    denoise: Denoiser,
+    n_graphs: int,
+    n_nodes: int,
+    sigmas: Sequence[float],
+    generator: torch.Generator,
+    device: torch.device,
+) -> Tensor:
+    """Draw graphs by annealed Langevin dynamics on the prior alone, (graphs, nodes, nodes) of zeros and ones.
+
+    Parameters
+    ----------
+    denoise : callable
+        E[A | A~] under the prior.
+    n_graphs, n_nodes : int
+        How many graphs of which size.
+    sigmas : sequence of float
+        Noise levels, largest first.
+    generator : torch.Generator
+        The randomness, on the CPU.
+    device : torch.device
+        Where to compute.
+
+    Returns
+    -------
+    Tensor
+        Symmetric, with a zero diagonal.
+    """
+    noisy = torch.zeros(n_graphs, n_nodes, n_nodes)
+    noisy = (0.5 + sigmas[0] * symmetric_normal(noisy, generator)).to(device)
+    clean = denoise(noisy, sigmas[0])
+    for sigma in sigmas:
+        for _ in range(_STEPS_PER_LEVEL):
+            shake = symmetric_normal(torch.empty(noisy.shape), generator).to(device)
+            # The step is a share of sigma^2, which cancels the score's denominator.
+            noisy = noisy + _RELATIVE_STEP * (clean - noisy) + math.sqrt(2 * _RELATIVE_STEP) * sigma * shake
+            clean = denoise(noisy, sigma)
+    graphs = (clean > 0.5).to(clean.dtype)
+    return torch.triu(graphs, 1) + torch.triu(graphs, 1).mT

@@ -1,0 +1,114 @@
+"""The question a sampler answers, in tensors: which values of the unknown pairs and of theta explain the outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._known_edges import KnownEdges
+from .._validation import FloatArray
+from ..filters import GraphFilter
+
+__all__ = ["Likelihood", "Problem"]
+
+
+class Likelihood(NamedTuple):
+    """Log-likelihood of every chain and its gradients, up to a constant that depends on nothing sampled."""
+
+    log_likelihood: Tensor  # (chains,)
+    pair_gradient: Tensor  # (chains, unknown pairs), of the half-vectorised matrix
+    theta_gradient: Tensor  # (chains, parameters)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data, filter and what is known.
+
+    The unknown pairs are kept as a vector, the half-vectorisation of the paper, and spread into a symmetric matrix
+    where the filter or the prior wants one.
+    """
+
+    filter: GraphFilter
+    inputs: Tensor  # (pairs, nodes)
+    targets: Tensor  # (pairs, nodes), zero where nothing was measured
+    measured: Tensor  # (pairs, nodes), 1 where the output was measured and 0 elsewhere
+    base: Tensor  # (nodes, nodes), the known edges
+    rows: Tensor  # (unknown pairs,)
+    columns: Tensor  # (unknown pairs,)
+
+    @classmethod
+    def from_numpy(
+        cls,
+        inputs: FloatArray,
+        outputs: FloatArray,
+        known: KnownEdges,
+        filter: GraphFilter,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> Problem:
+        """Move the data to the device. nan in `outputs` means that nothing was measured there."""
+        rows, columns = known.unknown_pairs()
+        return cls(
+            filter=filter,
+            inputs=torch.tensor(inputs, dtype=dtype, device=device),
+            targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),
+            measured=torch.tensor(~np.isnan(outputs), dtype=dtype, device=device),
+            base=torch.tensor(known.values, dtype=dtype, device=device),
+            rows=torch.tensor(rows, device=device),
+            columns=torch.tensor(columns, device=device),
+        )
+
+    def to(self, dtype: torch.dtype) -> Problem:
+        """The same problem in another precision."""
+        moved = {name: getattr(self, name).to(dtype) for name in ("inputs", "targets", "measured", "base")}
+        return replace(self, **moved)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the network."""
+        return self.base.shape[0]
+
+    @property
+    def n_unknown(self) -> int:
+        """Unknown pairs."""
+        return len(self.rows)
+
+    @property
+    def n_measured(self) -> int:
+        """How many numbers were measured."""
+        return int(self.measured.sum())
+
+    def assemble(self, pairs: Tensor) -> Tensor:
+        """Spread (chains, unknown pairs) into symmetric matrices (chains, nodes, nodes) over what is known."""
+        adjacency = self.base.expand(len(pairs), -1, -1).clone()
+        adjacency[:, self.rows, self.columns] = pairs
+        adjacency[:, self.columns, self.rows] = pairs
+        return adjacency
+
+    def gather(self, matrix: Tensor) -> Tensor:
+        """The unknown pairs' entries of symmetric matrices."""
+        return matrix[:, self.rows, self.columns]
+
+    def residuals(self, adjacency: Tensor, theta: Tensor) -> Tensor:
+        """Measured minus predicted outputs, zero where nothing was measured."""
+        return (self.targets - self.filter.apply(adjacency, theta, self.inputs)) * self.measured
+
+    def log_likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Tensor:
+        """Gaussian log-likelihood, the normalisation by the noise included, for every chain."""
+        squares = self.residuals(adjacency, theta).square().sum((-2, -1))
+        return -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()
+
+    def likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Likelihood:
+        """Log-likelihood with its gradients (equation 10 of the paper, differentiated)."""
+        outputs, pullback = self.filter.linearize(adjacency, theta, self.inputs)
+        residuals = (self.targets - outputs) * self.measured
+        gradient, theta_gradient = pullback(residuals / noise_std[:, None, None] ** 2)
+        squares = residuals.square().sum((-2, -1))
+        # A pair stands twice in the matrix, so both entries carry its gradient.
+        pair_gradient = self.gather(gradient + gradient.mT)
+        log_likelihood = -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()
+        return Likelihood(log_likelihood, pair_gradient, theta_gradient)

@@ -1,0 +1,178 @@
+"""Simulated systems against numpy and scipy, and hidden edges by counting."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from scipy.linalg import expm
+
+from sklearn_graphid import _torch
+from sklearn_graphid._known_edges import KnownEdges
+from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
+from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+
+
+@pytest.fixture(scope="module")
+def adjacency():
+    return make_grid_graphs(1, random_state=0)[0]
+
+
+# make_system
+
+
+def test_polynomial_against_numpy(adjacency):
+    theta = np.array([0.3, -0.2, 0.1])
+    X, Y = make_system(adjacency, "polynomial", theta, n_pairs=7, noise_std=0, random_state=0)
+    matrix = theta[0] * np.eye(len(adjacency)) + theta[1] * adjacency + theta[2] * adjacency @ adjacency
+    np.testing.assert_allclose(Y, np.stack([matrix @ x for x in X]), atol=1e-12)
+
+
+def test_heat_against_scipy(adjacency):
+    X, Y = make_system(adjacency, "heat", [0.5], n_pairs=4, noise_std=0, random_state=0)
+    laplacian = np.diag(adjacency.sum(0)) - adjacency
+    np.testing.assert_allclose(Y, X @ expm(-0.5 * laplacian), atol=1e-10)
+
+
+def test_a_scalar_theta_serves_a_filter_with_one_parameter(adjacency):
+    with_scalar = make_system(adjacency, "heat", 0.5, random_state=0)
+    with_list = make_system(adjacency, HeatDiffusionFilter(), [0.5], random_state=0)
+    for one, same in zip(with_scalar, with_list, strict=True):
+        np.testing.assert_array_equal(one, same)
+
+
+def test_inputs_are_uniform_and_noise_is_normal(adjacency):
+    X, Y = make_system(adjacency, "polynomial", [1.0, 0.0, 0.0], n_pairs=2_000, noise_std=0.5, random_state=0)
+    noise = Y - X
+    # 98,000 draws: the standard deviation is known to .0011, the mean square input of 100 / 3 to .1; 5 sigma.
+    assert abs(noise.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * noise.size)
+    assert abs((X**2).mean() - 100 / 3) < 5 * np.sqrt(1e4 * 4 / 45 / X.size)
+    assert np.abs(X).max() <= 10
+    assert np.abs(X).max() > 9.99
+    assert abs(np.corrcoef(noise[:-1].ravel(), noise[1:].ravel())[0, 1]) < 5 / np.sqrt(noise.size)
+
+
+def test_input_scale(adjacency):
+    X, _ = make_system(adjacency, input_scale=0.1, random_state=0)
+    assert 0.09 < np.abs(X).max() <= 0.1
+
+
+def test_shapes_and_types(adjacency):
+    X, Y, theta = make_system(adjacency, "polynomial", n_pairs=3, return_theta=True, random_state=0)
+    assert X.shape == Y.shape == (3, len(adjacency))
+    assert theta.shape == (3,)
+    assert X.dtype == Y.dtype == theta.dtype == np.float64
+
+
+def test_theta_that_was_drawn_is_the_theta_that_was_used(adjacency):
+    X, Y, theta = make_system(adjacency, "heat", return_theta=True, noise_std=0, random_state=4)
+    assert 0.3 <= theta[0] <= 0.7
+    X_again, Y_again = make_system(adjacency, "heat", theta, noise_std=0, random_state=4)
+    np.testing.assert_array_equal(X, X_again)
+    np.testing.assert_array_equal(Y, Y_again)
+
+
+def test_inputs_and_noise_depend_on_the_seed_alone(adjacency):
+    X, Y = make_system(adjacency, "polynomial", [1.0, 0.0, 0.0], random_state=5)
+    X_heat, Y_heat = make_system(adjacency, "heat", 0.0, random_state=5)
+    np.testing.assert_array_equal(X, X_heat)
+    np.testing.assert_allclose(Y, Y_heat, atol=1e-10)  # both filters are the identity
+    assert (make_system(adjacency, random_state=6)[0] != X).any()
+
+
+def test_thread_count_changes_no_bit(adjacency):
+    runs = []
+    for n_threads in (1, 2):
+        with _torch.torch_threads(n_threads):
+            runs.append(make_system(adjacency, "heat", 0.5, n_pairs=50, random_state=0)[1])
+    np.testing.assert_array_equal(*runs)
+
+
+def test_torch_is_left_as_it_was(adjacency):
+    state, n_threads = torch.get_rng_state(), torch.get_num_threads()
+    make_system(adjacency, random_state=0)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == n_threads
+    assert torch.is_grad_enabled()
+
+
+def test_the_network_may_be_sparse_or_networkx(adjacency):
+    expected = make_system(adjacency, theta=[0.1, 0.2, 0.3], random_state=0)[1]
+    for network in (sparse.csr_array(adjacency), nx.from_numpy_array(adjacency)):
+        np.testing.assert_array_equal(
+            make_system(network, theta=[0.1, 0.2, 0.3], random_state=0)[1], expected
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"theta": [0.1, 0.2]}, r"theta has shape \(2,\) but PolynomialFilter has 3 parameter\(s\): "),
+        ({"theta": [[0.1, 0.2, 0.3]]}, r"theta has shape \(1, 3\)"),
+        ({"theta": [0.1, np.nan, 0.3]}, "theta holds the value nan; expected finite numbers"),
+        ({"n_pairs": 0}, "n_pairs == 0, must be >= 1"),
+        ({"input_scale": 0.0}, "input_scale == 0.0, must be > 0"),
+        ({"noise_std": -1.0}, "noise_std == -1.0, must be >= 0"),
+        ({"filter": "polynomal"}, "polynomal"),
+    ],
+)
+def test_wrong_arguments_are_refused(adjacency, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make_system(adjacency, **arguments)
+
+
+def test_a_wrong_network_is_refused():
+    with pytest.raises(ValueError, match="adjacency is not symmetric"):
+        make_system(np.triu(np.ones((3, 3)), 1))
+
+
+def test_a_filter_of_another_order_has_its_own_theta(adjacency):
+    X, Y = make_system(adjacency, PolynomialFilter(1), [2.0, 1.0], noise_std=0, random_state=0)
+    np.testing.assert_allclose(Y, 2 * X + X @ adjacency, atol=1e-12)
+
+
+# hide_edges
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.1, 0.25, 1 / 3, 0.5, 1.0])
+def test_exactly_the_fraction_is_hidden(adjacency, fraction):
+    n_pairs = len(adjacency) * (len(adjacency) - 1) // 2
+    known = hide_edges(adjacency, fraction, random_state=0)
+    assert isinstance(known, KnownEdges)
+    assert known.n_unknown == round(fraction * n_pairs)
+
+
+def test_known_pairs_keep_their_values_and_hidden_ones_leave_no_trace(adjacency):
+    known = hide_edges(adjacency, 0.5, random_state=0)
+    np.testing.assert_array_equal(known.values[known.mask], adjacency[known.mask])
+    assert not known.values[~known.mask].any()
+    assert adjacency[~known.mask].any()
+
+
+def test_every_pair_is_hidden_equally_often():
+    """Ten pairs, three hidden: each with probability .3, whether it is an edge or not."""
+    n_draws = 2_000
+    random = np.random.RandomState(0)
+    hidden = (
+        sum(~hide_edges(nx.cycle_graph(5), 0.3, random_state=random).mask for _ in range(n_draws)) / n_draws
+    )
+    # Standard error .0102; ten pairs at 4.5 sigma alarm once in 15,000 seeds, and the seed is fixed.
+    assert np.abs(hidden[np.triu_indices(5, 1)] - 0.3).max() < 4.5 * np.sqrt(0.3 * 0.7 / n_draws)
+
+
+def test_hiding_is_reproducible(adjacency):
+    first, second, other = (hide_edges(adjacency, random_state=seed).mask for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+def test_one_node_has_nothing_to_hide():
+    assert hide_edges(np.zeros((1, 1)), 1.0).n_unknown == 0
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1])
+def test_fractions_beyond_the_whole_are_refused(adjacency, fraction):
+    with pytest.raises(ValueError, match="fraction == "):
+        hide_edges(adjacency, fraction)

@@ -1,0 +1,230 @@
+"""Closed forms against autograd, autograd against finite differences, filters against numpy and scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import linalg, sparse
+
+from sklearn_graphid.filters import (
+    ARMAFilter,
+    CallableFilter,
+    GraphFilter,
+    HeatDiffusionFilter,
+    PolynomialFilter,
+    resolve_filter,
+)
+
+N_CHAINS, N_NODES, N_PAIRS = 3, 7, 4
+
+
+def hill(adjacency, theta):
+    """A filter that is no polynomial: tanh(theta_0 A) + theta_1 I."""
+    return torch.tanh(theta[0] * adjacency) + theta[1] * torch.eye(adjacency.shape[-1], dtype=adjacency.dtype)
+
+
+def constant(adjacency, theta):
+    """A filter that ignores theta."""
+    return adjacency
+
+
+FILTERS = {
+    "polynomial-0": PolynomialFilter(order=0),
+    "polynomial-1": PolynomialFilter(order=1),
+    "polynomial-4": PolynomialFilter(order=4),
+    "heat": HeatDiffusionFilter(),
+    "heat-normalized": HeatDiffusionFilter(laplacian="normalized"),
+    "arma-1-0": ARMAFilter(ar_order=1, ma_order=0),
+    "arma-2-3": ARMAFilter(ar_order=2, ma_order=3),
+    "callable": CallableFilter(hill, names=("gain", "shift")),
+}
+
+
+@pytest.fixture(params=FILTERS, ids=list(FILTERS))
+def case(request):
+    """A filter, and a random point that is symmetric but no graph, as the sampler meets it."""
+    generator = torch.Generator().manual_seed(7)
+    filter = FILTERS[request.param]
+    adjacency = torch.rand(N_CHAINS, N_NODES, N_NODES, generator=generator, dtype=torch.float64)
+    adjacency = torch.triu(adjacency, 1)
+    # The first chain is an exact graph, whose Laplacian has equal eigenvalues and a node of degree zero.
+    adjacency[0] = torch.triu(torch.ones(N_NODES, N_NODES), 1)
+    adjacency[0, :, -1] = 0
+    # The second one has degrees below one, where the normalised Laplacian changes its formula.
+    adjacency[1] *= 0.2
+    theta = 0.1 + filter.initial_theta(N_CHAINS, generator)
+    signals = torch.randn(N_PAIRS, N_NODES, generator=generator, dtype=torch.float64)
+    cotangent = torch.randn(N_CHAINS, N_PAIRS, N_NODES, generator=generator, dtype=torch.float64)
+    return filter, adjacency + adjacency.mT, theta, signals, cotangent
+
+
+def test_closed_form_gradients_agree_with_autograd(case):
+    filter, adjacency, theta, signals, cotangent = case
+    outputs, pullback = filter.linearize(adjacency, theta, signals)
+    reference_outputs, reference_pullback = GraphFilter.linearize(filter, adjacency, theta, signals)
+    torch.testing.assert_close(outputs, reference_outputs, rtol=1e-10, atol=1e-10)
+    gradient, theta_gradient = pullback(cotangent)
+    reference_gradient, reference_theta_gradient = reference_pullback(cotangent)
+    torch.testing.assert_close(theta_gradient, reference_theta_gradient, rtol=1e-8, atol=1e-8)
+    # Degrees of exactly one sit on the kink of the normalised Laplacian; none occurs here.
+    torch.testing.assert_close(gradient, reference_gradient, rtol=1e-8, atol=1e-8)
+
+
+def test_autograd_agrees_with_finite_differences(case):
+    filter, adjacency, theta, signals, _ = case
+    adjacency, theta = adjacency[1:].clone().requires_grad_(), theta[1:].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda a, t: filter.apply(a, t, signals), (adjacency, theta), atol=1e-6)
+
+
+def test_pullback_is_the_adjoint_of_the_derivative(case):
+    """<r, dY> by central differences along a random symmetric direction equals <pullback(r), dA> + <., dtheta>."""
+    filter, adjacency, theta, signals, cotangent = case
+    adjacency, theta, cotangent = adjacency[1:], theta[1:], cotangent[1:]
+    generator = torch.Generator().manual_seed(3)
+    direction = torch.randn(adjacency.shape, generator=generator, dtype=torch.float64)
+    direction = direction + direction.mT
+    theta_direction = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
+    step = 1e-5
+    plus = filter.apply(adjacency + step * direction, theta + step * theta_direction, signals)
+    minus = filter.apply(adjacency - step * direction, theta - step * theta_direction, signals)
+    left = (cotangent * (plus - minus) / (2 * step)).sum()
+    gradient, theta_gradient = filter.linearize(adjacency, theta, signals).pullback(cotangent)
+    right = (gradient * direction).sum() + (theta_gradient * theta_direction).sum()
+    torch.testing.assert_close(left, right, rtol=1e-6, atol=1e-6)
+
+
+def test_theta_jacobian_agrees_with_autograd(case):
+    filter, adjacency, theta, signals, _ = case
+    outputs, jacobian = filter.theta_jacobian(adjacency, theta, signals)
+    reference_outputs, reference = GraphFilter.theta_jacobian(filter, adjacency, theta, signals)
+    assert jacobian.shape == (N_CHAINS, N_PAIRS, N_NODES, filter.n_parameters())
+    torch.testing.assert_close(outputs, reference_outputs, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(jacobian, reference, rtol=1e-8, atol=1e-8)
+
+
+def test_chains_do_not_influence_one_another(case):
+    filter, adjacency, theta, signals, cotangent = case
+    outputs, pullback = filter.linearize(adjacency, theta, signals)
+    alone_outputs, alone_pullback = filter.linearize(adjacency[1:2], theta[1:2], signals)
+    torch.testing.assert_close(outputs[1:2], alone_outputs)
+    torch.testing.assert_close(pullback(cotangent)[0][1:2], alone_pullback(cotangent[1:2])[0])
+
+
+def random_graph(n_nodes=8, seed=0):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.random((n_nodes, n_nodes)) < 0.4, 1)
+    return (upper + upper.T).astype(float), rng.normal(size=(5, n_nodes))
+
+
+def apply_numpy(filter, adjacency, theta, signals):
+    batch = torch.tensor(adjacency)[None], torch.tensor([theta], dtype=torch.float64), torch.tensor(signals)
+    return filter.apply(*batch)[0].numpy()
+
+
+def test_polynomial_is_a_sum_of_powers():
+    adjacency, signals = random_graph()
+    theta = [0.5, -1.0, 2.0, 0.25]
+    matrix = sum(c * np.linalg.matrix_power(adjacency, p) for p, c in enumerate(theta))
+    np.testing.assert_allclose(apply_numpy(PolynomialFilter(3), adjacency, theta, signals), signals @ matrix.T)
+
+
+@pytest.mark.parametrize("laplacian", ["combinatorial", "normalized"])
+def test_heat_is_the_exponential_of_scipys_laplacian(laplacian):
+    adjacency, signals = random_graph()
+    adjacency[0] = adjacency[:, 0] = 0  # scipy too gives a node without edges a zero row
+    matrix = sparse.csgraph.laplacian(adjacency, normed=laplacian == "normalized")
+    filter = HeatDiffusionFilter(laplacian=laplacian)
+    expected = signals @ linalg.expm(-0.4 * matrix).T
+    np.testing.assert_allclose(apply_numpy(filter, adjacency, [0.4], signals), expected, atol=1e-12)
+    np.testing.assert_allclose(apply_numpy(filter, adjacency, [0.4], signals)[:, 0], signals[:, 0])
+
+
+def test_heat_keeps_the_total_on_the_combinatorial_laplacian():
+    adjacency, signals = random_graph(seed=1)
+    warm = apply_numpy(HeatDiffusionFilter(), adjacency, [1.3], signals)
+    np.testing.assert_allclose(warm.sum(1), signals.sum(1))
+
+
+def test_arma_solves_its_equation():
+    adjacency, signals = random_graph(seed=2)
+    b_0, b_1, a_1, a_2 = theta = [1.0, 0.3, -0.1, 0.02]
+    outputs = apply_numpy(ARMAFilter(ar_order=2, ma_order=1), adjacency, theta, signals)
+    left = outputs + a_1 * outputs @ adjacency + a_2 * outputs @ adjacency @ adjacency
+    np.testing.assert_allclose(left, b_0 * signals + b_1 * signals @ adjacency)
+
+
+def test_singular_arma_chain_leaves_the_others_alone():
+    edge = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64).expand(2, 2, 2)
+    theta = torch.tensor([[1.0, 1.0], [1.0, 0.5]], dtype=torch.float64)  # I + A is singular on one edge
+    outputs = ARMAFilter(1, 0).apply(edge, theta, torch.tensor([[3.0, 0.0]], dtype=torch.float64))
+    assert not torch.isfinite(outputs[0]).all()
+    torch.testing.assert_close(outputs[1, 0], torch.tensor([4.0, -2.0], dtype=torch.float64))
+
+
+def test_callable_equals_the_built_in_it_imitates():
+    adjacency, signals = random_graph(seed=3)
+
+    def heat(adjacency, theta):
+        return torch.linalg.matrix_exp(-theta[0] * (torch.diag(adjacency.sum(0)) - adjacency))
+
+    def heat_of_a_batch(adjacency, theta):
+        laplacian = torch.diag_embed(adjacency.sum(-1)) - adjacency
+        return torch.linalg.matrix_exp(-theta[:, :, None] * laplacian)
+
+    expected = apply_numpy(HeatDiffusionFilter(), adjacency, [0.5], signals)
+    np.testing.assert_allclose(apply_numpy(CallableFilter(heat), adjacency, [0.5], signals), expected)
+    batched = CallableFilter(heat_of_a_batch, batched=True)
+    np.testing.assert_allclose(apply_numpy(batched, adjacency, [0.5], signals), expected)
+
+
+def test_callable_that_ignores_theta_has_zero_derivatives():
+    filter = CallableFilter(constant)
+    adjacency = torch.ones(1, 2, 2, dtype=torch.float64)
+    _, jacobian = filter.theta_jacobian(adjacency, torch.zeros(1, 1, dtype=torch.float64), torch.ones(1, 2).double())
+    assert not jacobian.any()
+
+
+def test_callable_of_the_wrong_shape_is_named():
+    filter = CallableFilter(lambda adjacency, theta: adjacency[0])
+    with pytest.raises(ValueError, match=r"CallableFilter returned shape \(1, 3\)"):
+        filter.apply(torch.zeros(1, 3, 3), torch.zeros(1, 1), torch.zeros(2, 3))
+
+
+def test_theta_is_kept_within_its_bounds():
+    heat = HeatDiffusionFilter().constrain(torch.tensor([[-1.0], [2.0]]))
+    assert heat.flatten().tolist() == [0.0, 2.0]
+    bounded = CallableFilter(hill, names=("gain", "shift"), limits=((0.0, 1.0), (-1.0, 0.0)))
+    assert bounded.constrain(torch.tensor([[5.0, 5.0]])).tolist() == [[1.0, 0.0]]
+    assert bounded.initial_range() == [(0.0, 0.1), (-0.1, 0.0)]
+    chosen = CallableFilter(hill, names=("gain", "shift"), initial=((2, 3), (4, 5)))
+    draws = chosen.initial_theta(100, torch.Generator().manual_seed(0))
+    assert ((draws >= torch.tensor([2.0, 4.0])) & (draws <= torch.tensor([3.0, 5.0]))).all()
+
+
+@pytest.mark.parametrize(
+    ("filter", "error", "words"),
+    [
+        ("fourier", ValueError, "filter='fourier' is not known; expected one of"),
+        (7, TypeError, "filter is a int"),
+        (PolynomialFilter(order=-1), ValueError, "order=-1; expected an integer of at least 0"),
+        (PolynomialFilter(order=1.5), ValueError, "order=1.5"),
+        (PolynomialFilter(initial_scale=0), ValueError, "initial_scale=0"),
+        (ARMAFilter(ar_order=0), ValueError, "ar_order=0; expected an integer of at least 1"),
+        (ARMAFilter(initial_scale=-1), ValueError, "initial_scale=-1"),
+        (HeatDiffusionFilter(laplacian="signless"), ValueError, "laplacian='signless'"),
+        (HeatDiffusionFilter(initial_low=1.0), ValueError, "initial_low <= initial_high"),
+        (CallableFilter("hill"), TypeError, "function='hill'"),
+        (CallableFilter(hill, names="gain"), ValueError, "names='gain'"),
+        (CallableFilter(hill, names=("a", "b"), limits=((0, 1),)), ValueError, "1 limits for 2 names"),
+        (CallableFilter(hill, initial=((1, 0),)), ValueError, r"initial \(1, 0\); expected low <= high"),
+    ],
+)
+def test_senseless_filters_are_refused_by_name(filter, error, words):
+    with pytest.raises(error, match=words):
+        resolve_filter(filter)
+
+
+@pytest.mark.parametrize("name", ["polynomial", "heat", "arma"])
+def test_filters_resolve_by_name(name):
+    assert isinstance(resolve_filter(name), GraphFilter)

@@ -1,0 +1,432 @@
+"""The score network against its specification, the published weights, and what must hold for any weights."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sklearn_graphid.nn._edp_gnn import EDPGNN
+from sklearn_graphid.nn._edp_gnn_checkpoint import read_edpgnn_checkpoint
+
+REFERENCE = Path(__file__).parents[2].parent / "shared" / "reference"
+SMALL: dict[str, Any] = {
+    "n_levels": 3,
+    "edge_channels": (2, 3, 2),
+    "node_features": 5,
+    "gin_width": 4,
+    "gin_depth": 2,
+}
+needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the published checkpoints are not here")
+
+
+def make_network(seed: int = 0, **config: Any) -> EDPGNN:
+    """A small network in double precision whose every parameter and buffer is its own random number."""
+    network = EDPGNN(**(SMALL | config)).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    network.reset_parameters(generator)
+    with torch.no_grad():
+        for name, value in network.state_dict().items():
+            noise = torch.rand(value.shape, generator=generator, dtype=value.dtype)
+            value.add_(noise if name.endswith("variance") else 0.4 * noise - 0.2)
+    return network
+
+
+def make_graphs(n_graphs: int, n_nodes: int, seed: int = 0) -> Tensor:
+    """Noisy symmetric matrices with a zero diagonal."""
+    generator = torch.Generator().manual_seed(seed)
+    upper = torch.randn(n_graphs, n_nodes, n_nodes, generator=generator, dtype=torch.float64).triu(1)
+    return upper + upper.mT
+
+
+def padded(graphs: list[Tensor], n_nodes: int, filling: float = 7.0) -> tuple[Tensor, Tensor]:
+    """A batch of graphs of several sizes, with nonsense in the padding, and its node mask."""
+    batch = torch.full((len(graphs), n_nodes, n_nodes), filling, dtype=graphs[0].dtype)
+    mask = torch.zeros(len(graphs), n_nodes, dtype=torch.bool)
+    for graph, matrix, row in zip(graphs, batch, mask, strict=True):
+        matrix[: len(graph), : len(graph)] = graph
+        row[: len(graph)] = True
+    return batch, mask
+
+
+# The specification, read literally: one graph, every input of every pair spelled out.
+
+
+def literal_level_mlp(mlp: Any, values: Tensor, level: Tensor) -> Tensor:
+    for layer in (mlp.first, mlp.second):
+        values = functional.linear(values, layer.weight, layer.bias)
+        if layer.normalise:
+            values = (values - layer.running_mean) / (layer.running_variance + 1e-5).sqrt()
+            values = values * layer.norm_gain + layer.norm_bias
+        values = functional.elu(values * layer.level_gain[level] + layer.level_bias[level])
+    return functional.linear(values, mlp.last.weight, mlp.last.bias)
+
+
+def literal_gin(gin: Any, channels: Tensor, nodes: Tensor) -> Tensor:
+    nodes = torch.cat([nodes, channels.sum(dim=2).T], dim=1)
+    with_loops = channels + torch.eye(len(nodes), dtype=nodes.dtype)
+    seen = [nodes]
+    for epsilon, step in zip(gin.epsilon, gin.steps, strict=True):
+        messages = torch.cat([matrix @ nodes for matrix in with_loops], dim=1)
+        messages = messages + epsilon * torch.cat([nodes] * len(channels), dim=1)
+        nodes = torch.tanh(step.last(functional.relu(step.first(messages))))
+        seen.append(nodes)
+    heads = zip(gin.readouts, seen, strict=True)
+    return sum(head.last(functional.leaky_relu(head.first(values))) for head, values in heads)
+
+
+def literal_score(network: Any, adjacency: Tensor, level: Tensor) -> Tensor:
+    n_nodes = len(adjacency)
+    channels = torch.stack([adjacency, 1 - adjacency])
+    nodes = adjacency.new_zeros(n_nodes, 1)
+    everything = [channels]
+    for layer in network.layers:
+        nodes = literal_gin(layer.gin, channels, nodes)
+        first = nodes[:, None].expand(n_nodes, n_nodes, -1)
+        pairs = torch.cat([channels.permute(1, 2, 0), first, first.transpose(0, 1)], dim=2)
+        one_way = literal_level_mlp(layer.pair_mlp, pairs, level).permute(2, 0, 1)
+        channels = one_way + one_way.mT
+        everything.append(channels)
+    score = literal_level_mlp(network.readout, torch.cat(everything).permute(1, 2, 0), level)[:, :, 0]
+    return score * (1 - torch.eye(n_nodes, dtype=score.dtype))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("config", [SMALL, {"edge_channels": (2, 2, 4, 4, 4, 2), "gin_depth": 4}])
+def test_score_is_the_specification_read_literally(config):
+    network = make_network(**config)
+    graphs = make_graphs(4, 7)
+    levels = torch.tensor([2, 0, 1, 2])
+    expected = [literal_score(network, graph, level) for graph, level in zip(graphs, levels, strict=True)]
+    torch.testing.assert_close(network(graphs, levels), torch.stack(expected), rtol=0, atol=1e-12)
+
+
+# The published weights.
+
+
+@needs_reference
+@torch.no_grad()
+@pytest.mark.parametrize("level", [0, 4, 9])
+@pytest.mark.parametrize("name", ["grids", "deezer_ego_nets"])
+def test_published_weights_give_the_published_scores(name, level):
+    config, state, sigmas = read_edpgnn_checkpoint(REFERENCE / f"edp_gnn_{name}.pth")
+    network = EDPGNN(**config).eval()
+    network.load_state_dict(state)
+    with np.load(REFERENCE / f"edp_gnn_{name}_expected.npz") as file:
+        expected = dict(file)
+    np.testing.assert_allclose(sigmas, expected["sigmas"], atol=1e-8)  # stored with eight digits
+    inputs = [key for key in expected if key.startswith("input") and key.endswith(f"level{level}")]
+    assert len(inputs) == 3
+    for key in inputs:
+        published = expected[key.replace("input", "score")]
+        difference = np.abs(network(torch.from_numpy(expected[key]), level).numpy() - published)
+        # At sigma = 0.03 scores reach 150 and the weights amplify rounding: the same network in double
+        # precision is as far as .043 (3e-4 of the largest score) from the published float32 values.
+        assert difference.max() < (1e-4 if level < 9 else 2e-4 * np.abs(published).max())
+        assert np.median(difference) < 1e-3
+
+
+def test_default_sizes_are_the_published_ones():
+    assert sum(parameter.numel() for parameter in EDPGNN().parameters()) == 92_165
+
+
+# What holds for any weights.
+
+
+@torch.no_grad()
+def test_score_is_symmetric_with_zero_diagonal():
+    score = make_network()(make_graphs(3, 6), 1)
+    torch.testing.assert_close(score, score.mT, rtol=0, atol=0)
+    assert (score.diagonal(dim1=1, dim2=2) == 0).all()
+    assert (score != 0).sum() == 3 * 6 * 5
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("training", [False, True])
+def test_renaming_nodes_renames_the_score(training):
+    network, graphs = make_network().train(training), make_graphs(3, 8)
+    order = torch.randperm(8, generator=torch.Generator().manual_seed(1))
+    renamed = graphs[:, order][:, :, order]
+    torch.testing.assert_close(network(renamed, 1), network(graphs, 1)[:, order][:, :, order])
+
+
+@torch.no_grad()
+def test_graph_in_a_batch_of_sizes_and_levels_scores_as_if_alone():
+    network = make_network()
+    graphs = [make_graphs(1, n_nodes, seed=n_nodes)[0] for n_nodes in (6, 3, 1, 9)]
+    levels = torch.tensor([0, 2, 1, 0])
+    batch, mask = padded(graphs, n_nodes=9, filling=float("nan"))
+    scores = network(batch, levels, mask)
+    for graph, level, score in zip(graphs, levels.tolist(), scores, strict=True):
+        alone = torch.zeros_like(score)
+        alone[: len(graph), : len(graph)] = network(graph[None], level)[0]
+        torch.testing.assert_close(score, alone)
+
+
+@pytest.mark.parametrize("filling", [0.0, 7.0])
+def test_padding_changes_neither_score_nor_running_moments_nor_gradient_in_training(filling):
+    graphs, levels = make_graphs(3, 6), torch.tensor([0, 1, 2])
+    plain, masked = make_network().train(), make_network().train()
+    score = plain(graphs, levels)
+    batch, mask = padded(list(graphs), n_nodes=10, filling=filling)
+    masked_score = masked(batch, levels, mask)
+    torch.testing.assert_close(masked_score[:, :6, :6], score)
+    assert (masked_score[:, 6:] == 0).all()
+    for network, value in ((plain, score), (masked, masked_score)):
+        value.square().sum().backward()
+        for name, parameter in network.named_parameters():
+            network.register_buffer(name.replace(".", "_") + "_gradient", parameter.grad)
+    torch.testing.assert_close(dict(masked.named_buffers()), dict(plain.named_buffers()))
+
+
+def test_gradient_reaches_every_parameter_in_training():
+    network = make_network().train()
+    network(make_graphs(6, 7), torch.arange(6) % 3).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        # Batch norm takes the mean away, and with it a bias that comes just before.
+        if not re.search(r"pair_mlp\.(first|second)\.bias$", name):
+            assert (parameter.grad != 0).any(), name
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_gradient_is_that_of_finite_differences(training):
+    network, levels = make_network().train(training), torch.tensor([0, 1, 2])
+    batch, mask = padded(list(make_graphs(3, 5)), n_nodes=6)
+    generator = torch.Generator().manual_seed(1)
+    parameters = list(network.parameters())
+    direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in parameters]
+
+    def loss_along(step: float) -> Tensor:
+        moved = {
+            name: parameter + step * change
+            for (name, parameter), change in zip(network.named_parameters(), direction, strict=True)
+        }
+        # Running moments are read in evaluation and must be the same on both sides of the difference.
+        moved |= {name: buffer.clone() for name, buffer in network.named_buffers()}
+        return torch.func.functional_call(network, moved, (batch, levels, mask)).square().sum()
+
+    gradient = torch.autograd.grad(loss_along(0.0), parameters)
+    slope = sum((g * d).sum() for g, d in zip(gradient, direction, strict=True))
+    with torch.no_grad():
+        difference = (loss_along(1e-6) - loss_along(-1e-6)) / 2e-6
+    torch.testing.assert_close(difference, slope, rtol=1e-5, atol=1e-5)
+
+
+def test_each_level_has_its_own_gains_and_an_integer_level_serves_the_whole_batch():
+    network, graphs = make_network(), make_graphs(4, 5)
+    torch.testing.assert_close(network(graphs, 2), network(graphs, torch.full((4,), 2)), rtol=0, atol=0)
+    assert not torch.allclose(network(graphs, 2), network(graphs, 1))
+
+
+def test_edge_channels_that_do_not_start_with_two_are_refused():
+    with pytest.raises(ValueError, match=r"edge_channels is \(3, 4\)"):
+        EDPGNN(edge_channels=(3, 4))
+
+
+# Randomness.
+
+
+def test_building_and_initialising_leave_the_global_generator_alone():
+    before = torch.get_rng_state()
+    EDPGNN(**SMALL).reset_parameters(torch.Generator().manual_seed(0))
+    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+
+
+def test_same_seed_gives_same_weights_however_the_network_was_built():
+    usual = EDPGNN(**SMALL)
+    usual.reset_parameters(torch.Generator().manual_seed(3))
+    with torch.device("meta"):
+        unborn = EDPGNN(**SMALL)
+    built = unborn.to_empty(device="cpu")
+    for tensor in built.state_dict().values():
+        tensor.fill_(float("nan"))  # what fresh memory may hold
+    built.reset_parameters(torch.Generator().manual_seed(3))
+    torch.testing.assert_close(dict(built.state_dict()), dict(usual.state_dict()), rtol=0, atol=0)
+
+
+def test_another_seed_gives_other_weights():
+    networks = [EDPGNN(**SMALL), EDPGNN(**SMALL)]
+    for seed, network in enumerate(networks):
+        network.reset_parameters(torch.Generator().manual_seed(seed))
+    assert not torch.equal(*(network.readout.first.weight for network in networks))
+
+
+def test_linear_weights_are_uniform_within_the_bound_of_torch():
+    network = EDPGNN()
+    network.reset_parameters(torch.Generator().manual_seed(0))
+    weight = network.layers[2].gin.steps[0].first.weight  # 40 outputs, 80 inputs
+    bound = 80**-0.5
+    assert weight.abs().max() <= bound
+    # 3,200 uniform numbers: the mean square is bound^2 / 3 with a relative standard error of .016.
+    assert weight.square().mean().item() == pytest.approx(bound**2 / 3, rel=0.08)
+
+
+# Reading checkpoints.
+
+
+def published_name(name: str) -> str:
+    """The name that the published state dict has for one of ours, written apart from the reader."""
+    place = {"first": "0", "second": "1", "last": "2"}
+    level_layer = re.fullmatch(r"(layers\.\d+\.pair_mlp|readout)\.(first|second|last)\.(\w+)", name)
+    if level_layer:
+        room, position, field = level_layer.groups()
+        field = {
+            "weight": "linears.{}.weight",
+            "bias": "linears.{}.bias",
+            "level_gain": "cond_layers.{}.gain",
+            "level_bias": "cond_layers.{}.bias",
+            "norm_gain": "batch_norms.{}.weight",
+            "norm_bias": "batch_norms.{}.bias",
+            "running_mean": "batch_norms.{}.running_mean",
+            "running_variance": "batch_norms.{}.running_var",
+        }[field].format(place[position])
+        room = room.replace("readout", "final_read_score").replace("pair_mlp", "translate_mlp")
+        return f"{room}.{field}".replace("layers.", "gnn_list.", int(room.startswith("layers")))
+    name = name.replace("layers.", "gnn_list.").replace(".gin.", ".multi_channel_gnn_module.")
+    name = re.sub(r"steps\.(\d+)\.first", r"layers.\1.linears.0", name)
+    name = re.sub(r"steps\.(\d+)\.last", r"layers.\1.linears.1", name)
+    name = re.sub(r"readouts\.(\d+)\.first", r"linear_prediction.\1.0", name)
+    name = re.sub(r"readouts\.(\d+)\.last", r"linear_prediction.\1.2", name)
+    return name.replace("epsilon", "eps")
+
+
+def make_checkpoint(network: EDPGNN) -> dict[str, Any]:
+    """What the published training would have saved for a network of the sizes in SMALL."""
+    model = {}
+    for name, value in network.state_dict().items():
+        by_level = ".level_" in name
+        model[published_name(name)] = value.flip(0).unsqueeze(1) if by_level else value
+    model["gnn_list.0.translate_mlp.batch_norms.0.num_batches_tracked"] = torch.tensor(5)
+    widths = {"channel_num_list": [3, 2], "feature_nums": [5, 5], "gnn_hidden_num_list": [4, 4]}
+    return {
+        "model": model,
+        "sigma_list": [0.1, 0.2, 0.5],
+        "config": {"model": {"models": {"model_1": widths}}, "dataset": {"in_feature": 1}},
+        "test_loss": np.float64(3.0),
+        "test_loss_item": np.arange(3.0),
+    }
+
+
+def test_checkpoint_is_read_with_levels_in_descending_order(tmp_path):
+    network = make_network().float()
+    torch.save(make_checkpoint(network), tmp_path / "saved.pth")
+    config, state, sigmas = read_edpgnn_checkpoint(tmp_path / "saved.pth")
+    assert config == SMALL
+    assert sigmas == [0.5, 0.2, 0.1]
+    torch.testing.assert_close(state, dict(network.state_dict()), rtol=0, atol=0)
+
+
+def without_sigmas(checkpoint: dict[str, Any]) -> None:
+    del checkpoint["sigma_list"]
+
+
+def with_descending_sigmas(checkpoint: dict[str, Any]) -> None:
+    checkpoint["sigma_list"].reverse()
+
+
+def with_numpy_sigmas(checkpoint: dict[str, Any]) -> None:
+    checkpoint["sigma_list"] = np.array(checkpoint["sigma_list"])
+
+
+def without_widths(checkpoint: dict[str, Any]) -> None:
+    checkpoint["config"]["model"] = {}
+
+
+def with_unequal_widths(checkpoint: dict[str, Any]) -> None:
+    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4, 8]
+
+
+def with_other_width(checkpoint: dict[str, Any]) -> None:
+    checkpoint["config"]["model"]["models"]["model_1"]["feature_nums"] = [6, 6]
+
+
+def with_other_depth(checkpoint: dict[str, Any]) -> None:
+    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4]
+
+
+def with_fewer_levels(checkpoint: dict[str, Any]) -> None:
+    checkpoint["sigma_list"].pop()
+
+
+def with_an_array_for_a_tensor(checkpoint: dict[str, Any]) -> None:
+    checkpoint["model"]["gnn_list.0.multi_channel_gnn_module.eps"] = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (without_sigmas, "no entry 'sigma_list'"),
+        (with_descending_sigmas, "ascending"),
+        (with_numpy_sigmas, "list of positive numbers"),
+        (without_widths, "no entry 'config/model/models'"),
+        (with_unequal_widths, "widths do not fit"),
+        (with_other_width, "has shape"),
+        (with_other_depth, "missing or in excess"),
+        (with_fewer_levels, "has shape"),
+        (with_an_array_for_a_tensor, "not a dense tensor"),
+    ],
+)
+def test_spoilt_checkpoint_is_refused_by_path_and_reason(tmp_path, spoil, complaint):
+    checkpoint = make_checkpoint(make_network())
+    spoil(checkpoint)
+    path = tmp_path / "spoilt.pth"
+    torch.save(checkpoint, path)
+    with pytest.raises(ValueError, match=complaint) as refusal:
+        read_edpgnn_checkpoint(path)
+    assert str(path) in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"some text", pickle.dumps([1, 2], protocol=2), b"PK\x03\x04"])
+def test_foreign_bytes_are_refused_by_path(tmp_path, content):
+    path = tmp_path / "foreign.pth"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"foreign\.pth"):
+        read_edpgnn_checkpoint(path)
+
+
+def test_missing_file_is_reported_as_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_edpgnn_checkpoint(tmp_path / "nowhere.pth")
+
+
+class Malicious:
+    """Unpickling this runs a command that creates a file."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, (f"touch {self.target}",)
+
+
+@pytest.mark.parametrize("bare_pickle", [False, True])
+def test_malicious_checkpoint_is_refused_and_does_not_run(tmp_path, bare_pickle):
+    path, target = tmp_path / "malicious.pth", tmp_path / "was_here"
+    checkpoint = make_checkpoint(make_network()) | {"test_loss": Malicious(target)}
+    if bare_pickle:
+        path.write_bytes(pickle.dumps(checkpoint["test_loss"], protocol=2))
+    else:
+        torch.save(checkpoint, path)
+    with pytest.raises(ValueError, match=r"malicious\.pth"):
+        read_edpgnn_checkpoint(path)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_reading_neither_uses_nor_changes_what_the_caller_allows_torch_to_load(tmp_path, valid):
+    torch.save(make_checkpoint(make_network()) if valid else {"model": Path()}, tmp_path / "saved.pth")
+    with torch.serialization.safe_globals([np.dtype, np.ndarray, type(Path())]):
+        before = set(torch.serialization.get_safe_globals())
+        with nullcontext() if valid else pytest.raises(ValueError, match=r"asks for pathlib.*allow-list"):
+            read_edpgnn_checkpoint(tmp_path / "saved.pth")
+        assert set(torch.serialization.get_safe_globals()) == before
