@@ -1,0 +1,181 @@
+"""Identification by maximum likelihood."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from sklearn.base import _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+
+from .._known_edges import KnownEdges
+from .._torch import draw_seeds, resolve_device, torch_threads
+from ..filters import GraphFilter
+from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
+from ._base import BaseSystemIdentifier
+
+__all__ = ["AdamSystemIdentifier"]
+
+
+class _Optimum(NamedTuple):
+    pairs: Tensor  # (1, unknown pairs), between 0 and 1
+    theta: Tensor  # (1, parameters)
+    losses: list[float]
+
+
+def maximise_likelihood(
+    problem: Problem, noise: ChainNoise, noise_std: float, n_iterations: int, learning_rate: float, l1_penalty: float
+) -> _Optimum:
+    """Adam on the unknown pairs and theta together; after every step the pairs are clipped to [0, 1]."""
+    state = initial_state(problem, noise, noise_std)
+    pairs, theta, scale = state.pairs, state.theta, state.noise_std
+    pairs_adam, theta_adam = AdamState.zeros_like(pairs), AdamState.zeros_like(theta)
+    losses = []
+    for _ in range(n_iterations):
+        likelihood = problem.likelihood(problem.assemble(pairs), theta, scale)
+        losses.append(float(l1_penalty * pairs.sum() - likelihood.log_likelihood.sum()))
+        pairs, pairs_adam = adam_step(pairs, l1_penalty - likelihood.pair_gradient, pairs_adam, learning_rate)
+        theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
+        pairs, theta = pairs.clamp(0, 1), problem.filter.constrain(theta)
+    return _Optimum(pairs, theta, losses)
+
+
+class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):  # type: ignore[misc]
+    """Identify a network by maximising the likelihood over matrices with entries between 0 and 1.
+
+    The paper's baseline "Adam optimizer".
+
+    Parameters
+    ----------
+    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
+        The process.
+    noise_std : float, default=1.0
+        Standard deviation of the measurement noise. It matters only against `l1_penalty`.
+    n_iterations : int, default=1000
+        Steps.
+    learning_rate : float, default=0.01
+        Adam's learning rate for pairs and theta.
+    l1_penalty : float, default=0.0
+        Weight of the sum of the unknown pairs, which favours sparse networks.
+    threshold : float, default=0.5
+        A pair is an edge where it ends above this.
+    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
+        Which nodes the columns of Y belong to.
+    device : str, default="cpu"
+        "cpu", "cuda" or "auto".
+    random_state : int, RandomState or None, default=None
+        Makes the start reproducible.
+
+    Attributes
+    ----------
+    adjacency_ : ndarray of shape (n_nodes, n_nodes)
+        The identified network, 0 or 1, equal to what is known.
+    theta_ : ndarray of shape (n_parameters,)
+        The filter's parameters.
+    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
+        The relaxed matrix. Its entries rank the pairs, but are not probabilities.
+    noise_std_ : float
+        Root mean square of the residuals.
+    diagnostics_ : dict
+        "loss", one entry a step.
+
+    See Also
+    --------
+    LangevinSystemIdentifier : Sampling, with a prior.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import AdamSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> identifier = AdamSystemIdentifier("heat", random_state=0).fit(X, Y)
+    >>> bool((identifier.adjacency_ == ring).all())
+    True
+    """
+
+    _parameter_constraints = {
+        "filter": [str, GraphFilter],
+        "noise_std": [Interval(Real, 0, None, closed="neither")],
+        "n_iterations": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "l1_penalty": [Interval(Real, 0, None, closed="left")],
+        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "observed_nodes": [str, "array-like"],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        filter: Any = "polynomial",
+        *,
+        noise_std: float = 1.0,
+        n_iterations: int = 1000,
+        learning_rate: float = 0.01,
+        l1_penalty: float = 0.0,
+        threshold: float = 0.5,
+        observed_nodes: Any = "auto",
+        device: str = "cpu",
+        random_state: Any = None,
+    ):
+        self.filter = filter
+        self.noise_std = noise_std
+        self.n_iterations = n_iterations
+        self.learning_rate = learning_rate
+        self.l1_penalty = l1_penalty
+        self.threshold = threshold
+        self.observed_nodes = observed_nodes
+        self.device = device
+        self.random_state = random_state
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
+        """Fit graph and filter parameters to input-output pairs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, n_nodes)
+            Inputs, a row for each pair and a column for each node.
+        Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
+            Outputs. nan where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
+        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
+            What is known of the network, as for `LangevinSystemIdentifier`.
+        known_adjacency : array, sparse matrix or networkx.Graph, default=None
+            The network where a boolean `known_mask` is True.
+
+        Returns
+        -------
+        self
+            The fitted identifier.
+        """
+        X, outputs = self._validate_pairs(X, Y)
+        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
+        device = resolve_device(self.device)
+        problem = Problem.from_numpy(X, outputs, known, self._resolved_filter(), device)
+        noise = ChainNoise(draw_seeds(self.random_state, 1), device)
+        root = self._init_callback_context()
+        root.call_on_fit_task_begin(estimator=self)
+        with torch.inference_mode(), torch_threads(1):
+            optimum = maximise_likelihood(
+                problem, noise, self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty
+            )
+            residuals = problem.residuals(problem.assemble(optimum.pairs), optimum.theta)
+        if not torch.isfinite(residuals).all():
+            raise FloatingPointError(
+                f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
+            )
+        self.known_edges_ = known
+        self.edge_probabilities_ = known.fill(optimum.pairs[0].double().cpu().numpy())
+        self.adjacency_ = (self.edge_probabilities_ > self.threshold).astype(np.int64)
+        self.theta_ = optimum.theta[0].double().cpu().numpy()
+        self.noise_std_ = float((residuals.double().square().sum() / problem.n_measured).sqrt())
+        self.diagnostics_ = {"loss": np.array(optimum.losses)}
+        root.call_on_fit_task_end(estimator=self)
+        return self

@@ -1,0 +1,164 @@
+"""What all identifiers share: how pairs are read, and what a fitted graph and theta are good for."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags, check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._torch import torch_threads
+from .._validation import FloatArray
+from ..filters import GraphFilter, resolve_filter
+
+__all__ = ["BaseSystemIdentifier", "observed_columns"]
+
+
+def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
+    """The node that each column of Y belongs to."""
+    if isinstance(observed_nodes, str):
+        return _columns_by_name(observed_nodes, n_outputs, n_nodes)
+    nodes = np.asarray(observed_nodes)
+    if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
+        raise ValueError(
+            f"observed_nodes={observed_nodes!r}; expected 'auto', 'all', 'leading' or a list of node indices."
+        )
+    if len(nodes) != n_outputs:
+        raise ValueError(f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one each.")
+    if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
+        raise ValueError(f"observed_nodes must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
+    return nodes.astype(np.intp)
+
+
+def _columns_by_name(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
+    if name not in ("auto", "all", "leading"):
+        raise ValueError(f"observed_nodes={name!r}; expected 'auto', 'all', 'leading' or a list of node indices.")
+    if n_outputs > n_nodes or (name == "all" and n_outputs != n_nodes):
+        raise ValueError(
+            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or "
+            f"observed_nodes with the nodes that were measured."
+        )
+    if name == "auto" and n_outputs < n_nodes:
+        warnings.warn(
+            f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
+            f"measured nodes in observed_nodes, or pass 'leading' to silence this.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return np.arange(n_outputs)
+
+
+class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
+    """Base of the identifiers. A row of X and of Y is an input-output pair, a column a node."""
+
+    # Under metadata routing, what is known goes to fit without being asked for.
+    __metadata_request__fit = {"known_mask": True, "known_adjacency": True}  # noqa: RUF012
+
+    filter: Any
+    observed_nodes: Any
+
+    adjacency_: npt.NDArray[np.int64]
+    theta_: FloatArray
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        # Arbitrary regression data do not come from a graph filter.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _validate_pairs(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
+        """Inputs (pairs, nodes) and outputs (pairs, nodes), nan where nothing was measured."""
+        if Y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X = validate_data(self, X, dtype=np.float64)
+        Y = check_array(Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
+        if Y.ndim == 0:
+            raise ValueError("Y is a single number; expected an array of shape (n_pairs, n_nodes).")
+        if np.isinf(Y).any():
+            raise ValueError("Input Y contains infinity or a value too large for dtype('float64').")
+        check_consistent_length(X, Y)
+        self._flat_output = Y.ndim == 1
+        outputs = Y.reshape(len(Y), -1)
+        if np.isnan(outputs).all():
+            raise ValueError("Y holds nothing but nan; expected at least one measured output.")
+        self._output_nodes = observed_columns(self.observed_nodes, outputs.shape[1], X.shape[1])
+        full = np.full(X.shape, np.nan)
+        full[:, self._output_nodes] = outputs
+        return X, full
+
+    def _resolved_filter(self) -> GraphFilter:
+        return resolve_filter(self.filter)
+
+    def predict(self, X: npt.ArrayLike) -> FloatArray:
+        """Outputs that the identified system would give, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, n_nodes)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, n_outputs) or (n_pairs,)
+            Outputs at the nodes that Y had at fit, in its shape.
+        """
+        check_is_fitted(self)
+        inputs = torch.from_numpy(validate_data(self, X, dtype=np.float64, reset=False))
+        adjacency = torch.tensor(self.adjacency_, dtype=torch.float64)[None]
+        with torch.inference_mode(), torch_threads(1):
+            outputs = self._resolved_filter().apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
+        predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
+        return predicted[:, 0] if self._flat_output else predicted
+
+    def to_networkx(self) -> nx.Graph:
+        """The identified network.
+
+        Returns
+        -------
+        networkx.Graph
+            Nodes are named as the columns of X were, or numbered. Edges carry their `probability` and whether they
+            were `known`.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        graph = nx.Graph()
+        graph.add_nodes_from(names)
+        for i, j in np.argwhere(np.triu(self.adjacency_)):
+            probability = float(self.edge_probabilities_[i, j])
+            graph.add_edge(names[i], names[j], probability=probability, known=bool(self.known_edges_.mask[i, j]))
+        return graph
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Graphs and parameters that the data allow.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+        random_state : int, RandomState or None, default=None
+            Makes the draw reproducible.
+
+        Returns
+        -------
+        adjacencies : ndarray of shape (n_samples, n_nodes, n_nodes)
+            Graphs of zeros and ones.
+        thetas : ndarray of shape (n_samples, n_parameters)
+            The parameters that go with them.
+        """
+        check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
+        return self._draw(int(n_samples), random_state)
+
+    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        # An estimator that knows one answer only gives it every time.
+        adjacencies = np.repeat(self.adjacency_[None], n_samples, axis=0)
+        return adjacencies, np.repeat(np.atleast_1d(self.theta_)[None], n_samples, axis=0)

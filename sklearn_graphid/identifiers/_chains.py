@@ -1,0 +1,157 @@
+"""Run many chains: in batches of fixed size, over any number of workers, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from joblib import Parallel, delayed
+from torch import Tensor
+
+from .._known_edges import KnownEdges
+from .._torch import torch_threads
+from .._validation import FloatArray
+from ..filters import GraphFilter
+from ..priors._base import GraphPrior
+from ..samplers import (
+    AnnealingSettings,
+    ChainNoise,
+    ChainState,
+    Denoiser,
+    Problem,
+    annealed_langevin,
+    edge_flip_gibbs,
+    initial_state,
+)
+
+__all__ = ["ChainDraws", "SamplingTask", "run_chains"]
+
+# Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
+_BATCH = 8
+# The share of the sweeps, the last ones, that counts as draws from the posterior.
+_KEPT_SHARE = 1 / 3
+
+
+class ChainDraws(NamedTuple):
+    """What a batch of chains has drawn, after what came before the kept draws was dropped."""
+
+    graphs: npt.NDArray[np.int8]  # (chains, draws, unknown pairs), zeros and ones
+    theta: FloatArray  # (chains, draws, parameters)
+    noise_std: FloatArray  # (chains, draws)
+    log_likelihood: FloatArray  # (chains, draws)
+    edge_probability: FloatArray  # (chains, unknown pairs)
+    trace_sigma: FloatArray  # (steps,) the noise level of every recorded step, the dropped ones included
+    trace_log_likelihood: FloatArray  # (chains, steps)
+    trace_theta: FloatArray  # (chains, steps, parameters)
+
+
+@dataclass(frozen=True)
+class SamplingTask:
+    """All that a worker needs, in numpy, so that it can be sent anywhere."""
+
+    inputs: FloatArray
+    outputs: FloatArray
+    known: KnownEdges
+    filter: GraphFilter
+    prior: GraphPrior | None  # None: a prior score of zero
+    evidence: FloatArray | None  # log-odds of every pair beside the prior's
+    settings: AnnealingSettings
+    algorithm: str
+    device: torch.device
+
+    def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
+        """The question in tensors."""
+        return Problem.from_numpy(self.inputs, self.outputs, self.known, self.filter, self.device, dtype)
+
+    def denoiser(self) -> Denoiser | None:
+        """The prior's denoiser, told what is known and corrected by the evidence beside it."""
+        if not self.known.n_unknown:
+            return lambda adjacency, sigma: adjacency
+        if self.prior is None:
+            return None
+        dtype = torch.float32
+        known = torch.tensor(self.known.mask, dtype=dtype, device=self.device)
+        denoise = self.prior.bind(self.known.n_nodes, self.device, dtype, known)
+        if self.evidence is None:
+            return denoise
+        evidence = torch.tensor(self.evidence, dtype=dtype, device=self.device)
+        return _with_evidence(denoise, evidence)
+
+
+def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
+    def corrected(adjacency: Tensor, sigma: float) -> Tensor:
+        return torch.sigmoid(torch.logit(denoise(adjacency, sigma), eps=1e-6) + evidence)
+
+    return corrected
+
+
+def run_chains(task: SamplingTask, seeds: Sequence[int], n_jobs: int | None) -> Iterator[ChainDraws]:
+    """Run one chain for each seed and yield the batches in order."""
+    batches = [seeds[start : start + _BATCH] for start in range(0, len(seeds), _BATCH)]
+    # Threads do: the work is in torch, which lets go of the interpreter. A backend chosen outside is honoured.
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    with torch_threads(1):
+        yield from parallel(delayed(_run_batch)(task, batch) for batch in batches)
+
+
+def _run_batch(task: SamplingTask, seeds: Sequence[int]) -> ChainDraws:
+    with torch_threads(1), torch.inference_mode():
+        problem = task.problem()
+        noise = ChainNoise(seeds, task.device)
+        state = initial_state(problem, noise, task.settings.noise_std)
+        if task.algorithm == "langevin":
+            return _langevin_draws(task, problem, noise, state)
+        return _edge_flip_draws(task, problem, noise, state)
+
+
+def _langevin_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState) -> ChainDraws:
+    traces = []
+    for reached, trace in annealed_langevin(problem, task.denoiser(), task.settings, noise, state):
+        state = reached
+        traces.append(trace)
+    # The last step of the algorithm: project every pair onto 0 or 1.
+    rounded = (state.pairs > 0.5).to(state.pairs.dtype)
+    log_likelihood = problem.log_likelihood(problem.assemble(rounded), state.theta, state.noise_std)
+    finite = torch.isfinite(state.pairs).all(1)
+    log_likelihood = torch.where(finite, log_likelihood, torch.nan)
+    return ChainDraws(
+        graphs=_numpy(rounded)[:, None].astype(np.int8),
+        theta=_numpy(state.theta)[:, None],
+        noise_std=_numpy(state.noise_std)[:, None],
+        log_likelihood=_numpy(log_likelihood)[:, None],
+        edge_probability=_numpy(rounded),
+        trace_sigma=np.array([trace.sigma for trace in traces]),
+        trace_log_likelihood=np.stack([_numpy(trace.log_likelihood) for trace in traces], axis=1),
+        trace_theta=np.stack([_numpy(trace.theta) for trace in traces], axis=1),
+    )
+
+
+def _edge_flip_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState) -> ChainDraws:
+    denoise = task.denoiser()
+    if denoise is None:  # a prior score of zero says nothing of any pair
+        denoise = _indifferent
+    start = state._replace(pairs=(noise.uniform(problem.n_unknown) < state.pairs).to(state.pairs.dtype))
+    sweeps = list(edge_flip_gibbs(problem, denoise, task.settings, noise, start))
+    kept = sweeps[-max(1, round(_KEPT_SHARE * len(sweeps))) :]
+    return ChainDraws(
+        graphs=np.stack([_numpy(sweep.state.pairs) for sweep in kept], axis=1).astype(np.int8),
+        theta=np.stack([_numpy(sweep.state.theta) for sweep in kept], axis=1),
+        noise_std=np.stack([_numpy(sweep.state.noise_std) for sweep in kept], axis=1),
+        log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in kept], axis=1),
+        edge_probability=np.mean([_numpy(sweep.edge_probability) for sweep in kept], axis=0),
+        trace_sigma=np.array([sweep.sigma for sweep in sweeps]),
+        trace_log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in sweeps], axis=1),
+        trace_theta=np.stack([_numpy(sweep.state.theta) for sweep in sweeps], axis=1),
+    )
+
+
+def _indifferent(adjacency: Tensor, sigma: float) -> Tensor:
+    return torch.full_like(adjacency, 0.5)
+
+
+def _numpy(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.double().cpu().numpy()
