@@ -13,6 +13,7 @@ import argparse
 import datetime
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,13 @@ def grid_split() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return make_grid_graphs(5_000, random_state=0), make_grid_graphs(N_UNSEEN, random_state=1)
 
 
-def denoising_error(prior: Any, graphs: list[np.ndarray], n_draws: int = 4, seed: int = 2) -> dict[str, list[float]]:
-    """Mean squared error per pair of the denoised graphs at each reference level, with its standard error."""
+def denoising_error(
+    prior: Any, graphs: list[np.ndarray], sigmas: Sequence[float] = REFERENCE_SIGMAS, n_draws: int = 4, seed: int = 2
+) -> dict[str, list[float]]:
+    """Mean squared error per pair of the denoised graphs at each noise level, with its standard error."""
     rng = np.random.default_rng(seed)
     means, errors = [], []
-    for sigma in REFERENCE_SIGMAS:
+    for sigma in sigmas:
         per_graph = []
         for graph in graphs:
             noise = np.triu(rng.normal(size=(n_draws, *graph.shape)), 1)
@@ -53,7 +56,7 @@ def denoising_error(prior: Any, graphs: list[np.ndarray], n_draws: int = 4, seed
             per_graph.append(((clean - graph) ** 2).sum((1, 2)).mean() / off_diagonal)
         means.append(float(np.mean(per_graph)))
         errors.append(float(np.std(per_graph) / np.sqrt(len(per_graph))))
-    return {"sigma": list(REFERENCE_SIGMAS), "mean": means, "standard_error": errors}
+    return {"sigma": list(sigmas), "mean": means, "standard_error": errors}
 
 
 def train(name: str, minutes: float, zip_path: str | None, seed: int) -> None:

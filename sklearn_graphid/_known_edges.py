@@ -70,9 +70,7 @@ class KnownEdges:
         array = square.astype(bool)
         if (array != array.T).any():
             i, j = np.argwhere(array != array.T)[0]
-            raise ValueError(
-                f"mask is not symmetric: pair ({i}, {j}) is known one way and unknown the other."
-            )
+            raise ValueError(f"mask is not symmetric: pair ({i}, {j}) is known one way and unknown the other.")
         return array
 
     @classmethod
@@ -141,9 +139,7 @@ class KnownEdges:
         """
         if known_mask is None:
             if known_adjacency is not None:
-                raise ValueError(
-                    f"known_adjacency was given without {name}; expected a boolean {name} with it."
-                )
+                raise ValueError(f"known_adjacency was given without {name}; expected a boolean {name} with it.")
             return cls.nothing(n_nodes)
         if not isinstance(known_mask, cls):
             return cls._from_raw(known_mask, known_adjacency, n_nodes, name, reference)
@@ -156,9 +152,7 @@ class KnownEdges:
         return known_mask
 
     @classmethod
-    def _from_raw(
-        cls, known_mask: Any, known_adjacency: Any, n_nodes: int, name: str, reference: str
-    ) -> KnownEdges:
+    def _from_raw(cls, known_mask: Any, known_adjacency: Any, n_nodes: int, name: str, reference: str) -> KnownEdges:
         mask = _sized_array(known_mask, n_nodes, name, reference)
         is_boolean = _is_boolean(known_mask)
         if known_adjacency is None:
@@ -169,9 +163,7 @@ class KnownEdges:
                 )
             return cls.from_array(mask)
         if not is_boolean:
-            raise ValueError(
-                f"known_adjacency goes with a boolean {name} (True = known); this one is not boolean."
-            )
+            raise ValueError(f"known_adjacency goes with a boolean {name} (True = known); this one is not boolean.")
         return cls(mask == 1, _sized_array(known_adjacency, n_nodes, "known_adjacency", reference))
 
     @property
@@ -209,9 +201,7 @@ class KnownEdges:
         values = np.asarray(pairs, dtype=np.float64)
         rows, columns = self.unknown_pairs()
         if values.ndim and values.shape[-1] != len(rows):
-            raise ValueError(
-                f"pairs has shape {values.shape}; expected (..., {len(rows)}), one per unknown pair."
-            )
+            raise ValueError(f"pairs has shape {values.shape}; expected (..., {len(rows)}), one per unknown pair.")
         filled = np.broadcast_to(self.values, (*values.shape[:-1], self.n_nodes, self.n_nodes)).copy()
         filled[..., rows, columns] = values
         filled[..., columns, rows] = values

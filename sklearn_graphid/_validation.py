@@ -79,9 +79,7 @@ def check_adjacency(adjacency: Any, name: str = "adjacency", min_nodes: int = 1)
         raise ValueError(f"{name} has {len(array)} node(s); expected at least {min_nodes}.")
     odd = array[(array != 0) & (array != 1)]
     if odd.size:
-        raise ValueError(
-            f"{name} holds the value {odd[0]:g}; expected an unweighted graph, with entries 0 and 1 only."
-        )
+        raise ValueError(f"{name} holds the value {odd[0]:g}; expected an unweighted graph, with entries 0 and 1 only.")
     if np.diagonal(array).any():
         node = int(np.flatnonzero(np.diagonal(array))[0])
         raise ValueError(f"{name} has a self-loop at node {node}; expected a zero diagonal.")

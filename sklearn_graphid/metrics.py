@@ -191,9 +191,7 @@ def edge_reliability_curve(
     truth, probabilities = (np.concatenate(column) for column in zip(*parts, strict=True))
     odd = probabilities[(probabilities < 0) | (probabilities > 1)]
     if odd.size:
-        raise ValueError(
-            f"edge_probabilities holds the value {odd[0]:g}; expected probabilities between 0 and 1."
-        )
+        raise ValueError(f"edge_probabilities holds the value {odd[0]:g}; expected probabilities between 0 and 1.")
     inner_edges = np.linspace(0.0, 1.0, n_bins + 1)[1:-1]
     bins = np.searchsorted(inner_edges, probabilities)
     counts = np.bincount(bins, minlength=n_bins)
@@ -261,9 +259,7 @@ def _unknown_pairs(
     unknown = KnownEdges.coerce(known, values, n_nodes=len(truth), **names).unknown_pairs()
     asymmetry = np.abs(scores[unknown] - scores.T[unknown])
     if not np.isfinite(scores[unknown]).all() or (asymmetry > 1e-6).any():
-        raise ValueError(
-            f"{name} is not finite and symmetric on the unknown pairs; expected one number for each."
-        )
+        raise ValueError(f"{name} is not finite and symmetric on the unknown pairs; expected one number for each.")
     return truth[unknown] == 1, scores[unknown]
 
 

@@ -274,7 +274,7 @@ def test_the_callers_arrays_are_copied():
 class Recorder(RegressorMixin, BaseEstimator):
     """Remembers the side information that reached `fit`."""
 
-    __metadata_request__fit = {"known_mask": True}  # noqa: RUF012
+    __metadata_request__fit = {"known_mask": True}
 
     def __init__(self, hint=None):
         self.hint = hint

@@ -107,5 +107,5 @@ class ARMAFilter(GraphFilter):
 def _solve(matrix: Tensor, signals: Tensor) -> Tensor:
     # Signals are rows, the system is M y = w for columns. solve_ex leaves a singular chain at inf or nan, where the
     # sampler finds it and drops it, instead of stopping every other chain of the batch.
-    solution, _ = torch.linalg.solve_ex(matrix, signals.mT)
+    solution: Tensor = torch.linalg.solve_ex(matrix, signals.mT).result
     return solution.mT

@@ -26,7 +26,7 @@ class Linearization(NamedTuple):
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-class GraphFilter(BaseEstimator, ABC):  # type: ignore[misc]
+class GraphFilter(BaseEstimator, ABC):
     """Base of all graph filters.
 
     A new filter writes `parameter_names` and `apply`; autograd then does the rest. Where a closed form is cheaper,

@@ -62,7 +62,8 @@ class HeatDiffusionFilter(GraphFilter):
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         laplacian, _ = self._laplacian_with_pullback(adjacency)
-        return signals @ torch.linalg.matrix_exp(-theta[:, :, None] * laplacian).mT
+        kernel: Tensor = torch.linalg.matrix_exp(-theta[:, :, None] * laplacian)
+        return signals @ kernel.mT
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
         laplacian, laplacian_pullback = self._laplacian_with_pullback(adjacency)
@@ -120,7 +121,11 @@ def _normalized_laplacian(adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor],
 
 
 def _spectrum(laplacian: Tensor, signals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    eigenvalues, eigenvectors = torch.linalg.eigh(laplacian)
+    # A chain that has diverged must not stop the others of its batch, as the decomposition of nan would; it gets nan
+    # eigenvalues instead, and with them nan outputs.
+    finite = torch.isfinite(laplacian).all(-1).all(-1)
+    eigenvalues, eigenvectors = torch.linalg.eigh(torch.where(finite[:, None, None], laplacian, 0.0))
+    eigenvalues = torch.where(finite[:, None], eigenvalues, torch.nan)
     return eigenvalues, eigenvectors, signals @ eigenvectors
 
 

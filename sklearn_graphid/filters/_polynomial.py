@@ -21,9 +21,7 @@ def krylov(adjacency: Tensor, signals: Tensor, order: int) -> list[Tensor]:
     return shifted
 
 
-def polynomial_pullback(
-    adjacency: Tensor, coefficients: Tensor, shifted: list[Tensor], cotangent: Tensor
-) -> Tensor:
+def polynomial_pullback(adjacency: Tensor, coefficients: Tensor, shifted: list[Tensor], cotangent: Tensor) -> Tensor:
     """Gradient with respect to A of <cotangent, sum_p c_p A^p x>, given the shifted signals A^j x.
 
     The derivative of A^p is the sum over j of A^(p-1-j) dA A^j. Collecting what stands left of A^j x gives

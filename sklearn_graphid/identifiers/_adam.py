@@ -44,7 +44,7 @@ def maximise_likelihood(
     return _Optimum(pairs, theta, losses)
 
 
-class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):  # type: ignore[misc]
+class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
     """Identify a network by maximising the likelihood over matrices with entries between 0 and 1.
 
     The paper's baseline "Adam optimizer".

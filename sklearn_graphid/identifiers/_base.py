@@ -59,7 +59,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
     """Base of the identifiers. A row of X and of Y is an input-output pair, a column a node."""
 
     # Under metadata routing, what is known goes to fit without being asked for.
-    __metadata_request__fit = {"known_mask": True, "known_adjacency": True}  # noqa: RUF012
+    __metadata_request__fit = {"known_mask": True, "known_adjacency": True}
 
     filter: Any
     observed_nodes: Any
@@ -79,7 +79,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         if Y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X = validate_data(self, X, dtype=np.float64)
-        Y = check_array(Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
+        Y = check_array(
+            Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y"
+        )
         if Y.ndim == 0:
             raise ValueError("Y is a single number; expected an array of shape (n_pairs, n_nodes).")
         if np.isinf(Y).any():

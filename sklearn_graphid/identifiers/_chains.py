@@ -43,6 +43,7 @@ class ChainDraws(NamedTuple):
     theta: FloatArray  # (chains, draws, parameters)
     noise_std: FloatArray  # (chains, draws)
     log_likelihood: FloatArray  # (chains, draws)
+    log_prior: FloatArray  # (chains, draws), up to a constant; zero where the algorithm does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
     trace_sigma: FloatArray  # (steps,) the noise level of every recorded step, the dropped ones included
     trace_log_likelihood: FloatArray  # (chains, steps)
@@ -123,6 +124,7 @@ def _langevin_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, sta
         theta=_numpy(state.theta)[:, None],
         noise_std=_numpy(state.noise_std)[:, None],
         log_likelihood=_numpy(log_likelihood)[:, None],
+        log_prior=np.zeros((len(rounded), 1)),
         edge_probability=_numpy(rounded),
         trace_sigma=np.array([trace.sigma for trace in traces]),
         trace_log_likelihood=np.stack([_numpy(trace.log_likelihood) for trace in traces], axis=1),
@@ -142,6 +144,7 @@ def _edge_flip_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, st
         theta=np.stack([_numpy(sweep.state.theta) for sweep in kept], axis=1),
         noise_std=np.stack([_numpy(sweep.state.noise_std) for sweep in kept], axis=1),
         log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in kept], axis=1),
+        log_prior=np.stack([_numpy(sweep.log_prior) for sweep in kept], axis=1),
         edge_probability=np.mean([_numpy(sweep.edge_probability) for sweep in kept], axis=0),
         trace_sigma=np.array([sweep.sigma for sweep in sweeps]),
         trace_log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in sweeps], axis=1),

@@ -21,7 +21,7 @@ from .._torch import draw_seeds, resolve_device, torch_threads
 from .._validation import FloatArray, check_edge_probabilities
 from ..filters import GraphFilter
 from ..priors import ErdosRenyiPrior, GraphPrior, GraphPriorScore
-from ..samplers import AnnealingSettings, effective_sample_size, fit_theta, split_r_hat
+from ..samplers import AnnealingSettings, effective_sample_size, fit_theta, split_r_hat, stuck_chains
 from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws, SamplingTask, run_chains
 
@@ -47,7 +47,7 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
-class _PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):  # type: ignore[misc]
+class _PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
     """What the identifiers that sample have in common; they differ in the prior."""
 
     _parameter_constraints = {
@@ -155,26 +155,25 @@ class _PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):  # type:
         return ChainDraws(*stacked)
 
     def _store_draws(self, draws: ChainDraws, task: SamplingTask) -> None:
-        finite = np.isfinite(draws.log_likelihood).all(1) & np.isfinite(draws.theta).all((1, 2))
+        finite = np.array(np.isfinite(draws.log_likelihood).all(1) & np.isfinite(draws.theta).all((1, 2)))
         if not finite.any():
             raise FloatingPointError(
                 f"all {len(finite)} chains diverged. Use a smaller step_size (None derives it from the data), check "
                 f"that noise_std={self.noise_std!r} fits the units of Y, or choose the filter's initial range."
             )
-        good = {
-            name: value if name == "trace_sigma" else value[finite] for name, value in draws._asdict().items()
-        }
-        self._draws = ChainDraws(**good)
+        draws = _select(draws, finite)
+        stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
+        self._draws = _select(draws, ~stuck)
         rows, columns = task.known.unknown_pairs()
         self._unknown_rows, self._unknown_columns = rows, columns
         self.edge_probabilities_ = task.known.fill(self._draws.edge_probability.mean(0))
         self.theta_samples_ = self._draws.theta.reshape(-1, self._draws.theta.shape[-1])
         self.noise_std_ = float(np.sqrt(np.mean(self._draws.noise_std**2)))
-        self.diagnostics_ = _diagnose(self._draws, n_diverged=int((~finite).sum()))
+        self.diagnostics_ = _diagnose(self._draws, n_diverged=int((~finite).sum()), n_stuck=int(stuck.sum()))
 
     def _store_estimate(self, task: SamplingTask) -> None:
         if self.point_estimate == "marginal":
-            adjacency, theta = self.edge_probabilities_ > 0.5, self.theta_samples_.mean(0)
+            adjacency, theta = (self.edge_probabilities_ > 0.5).astype(np.float64), self.theta_samples_.mean(0)
         elif self.point_estimate == "sample":
             adjacency, theta = task.known.fill(self._draws.graphs[0, -1]), self._draws.theta[0, -1]
         else:
@@ -216,10 +215,17 @@ def _refit(task: SamplingTask, adjacency: FloatArray, theta: FloatArray) -> Floa
     return fitted
 
 
-def _diagnose(draws: ChainDraws, n_diverged: int) -> dict[str, Any]:
+def _select(draws: ChainDraws, chains: npt.NDArray[np.bool_]) -> ChainDraws:
+    return ChainDraws(
+        **{name: value if name == "trace_sigma" else value[chains] for name, value in draws._asdict().items()}
+    )
+
+
+def _diagnose(draws: ChainDraws, n_diverged: int, n_stuck: int) -> dict[str, Any]:
     parameters = range(draws.theta.shape[-1])
     return {
         "n_diverged": n_diverged,
+        "n_stuck": n_stuck,
         "r_hat_log_likelihood": split_r_hat(draws.log_likelihood),
         "r_hat_theta": np.array([split_r_hat(draws.theta[..., p]) for p in parameters]),
         "effective_sample_size_log_likelihood": effective_sample_size(draws.log_likelihood),
@@ -253,7 +259,7 @@ class LangevinSystemIdentifier(_PosteriorIdentifier):
         Independent chains.
     n_levels : int, default=20
         Noise levels; "edge-flip" spaces them evenly in their logarithm, "langevin" evenly.
-    sigma_max, sigma_min : float, default=1.5 and 0.4
+    sigma_max, sigma_min : float, default=1.0 and 0.4
         The largest and the smallest noise level.
     n_steps : int, default=2
         Steps at each level: sweeps over all unknown pairs ("edge-flip"), or Langevin steps.
@@ -294,7 +300,8 @@ class LangevinSystemIdentifier(_PosteriorIdentifier):
     noise_std_ : float
         The noise level, as given or as estimated.
     diagnostics_ : dict
-        Diverged chains, R-hat and effective sample size, and traces over the whole run.
+        Chains that diverged or were stuck in a hopeless mode, and so were dropped; R-hat and effective sample size of
+        the others, and their traces over the whole run.
     known_edges_ : KnownEdges
         What was known.
     n_features_in_ : int
@@ -338,7 +345,7 @@ class LangevinSystemIdentifier(_PosteriorIdentifier):
         noise_std: float | None = None,
         n_chains: int = 16,
         n_levels: int = 20,
-        sigma_max: float = 1.5,
+        sigma_max: float = 1.0,
         sigma_min: float = 0.4,
         n_steps: int = 2,
         step_size: float | None = None,
@@ -475,8 +482,8 @@ class LikelihoodLangevinIdentifier(_PosteriorIdentifier):
     >>> from sklearn_graphid import LikelihoodLangevinIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
-    >>> identifier = LikelihoodLangevinIdentifier("heat", noise_std=0.1, random_state=0).fit(X, Y)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=20, random_state=0)
+    >>> identifier = LikelihoodLangevinIdentifier("heat", random_state=0).fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True
     """

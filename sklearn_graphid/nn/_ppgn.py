@@ -97,7 +97,7 @@ class PPGN(nn.Module):
         for block in self.blocks:
             features = block(features, level)
         features = torch.relu(self.readout_hidden(features))
-        others = self.readout(features)[0]
+        others: Tensor = self.readout(features)[0]
         return own + self.density_logit + 0.5 * (others + others.mT)
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
@@ -158,4 +158,5 @@ class PathBlock(nn.Module):
         hidden = self.from_pair(features) + self.from_paths(paths + paths.mT)
         hidden = hidden + nodes[..., None] + nodes[..., None, :]
         hidden = torch.relu(hidden * (1 + scale) + shift)
-        return features + self.out(hidden)
+        change: Tensor = self.out(hidden)
+        return features + change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._diagnostics import effective_sample_size, split_r_hat
+from ._diagnostics import effective_sample_size, split_r_hat, stuck_chains
 from ._edge_flip import Sweep, edge_flip_gibbs
 from ._langevin import (
     AnnealingSettings,
@@ -40,4 +40,5 @@ __all__ = [
     "sample_prior",
     "sample_theta",
     "split_r_hat",
+    "stuck_chains",
 ]

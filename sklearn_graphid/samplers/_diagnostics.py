@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from .._validation import FloatArray
 
-__all__ = ["effective_sample_size", "split_r_hat"]
+__all__ = ["effective_sample_size", "split_r_hat", "stuck_chains"]
+
+# A chain whose log posterior lies this far below the best chain's, beside what its own wandering explains, will not come
+# back: the odds against its mode are more than twenty thousand to one.
+_HOPELESS = 10.0
 
 
 def split_r_hat(draws: FloatArray) -> float:
@@ -44,3 +49,16 @@ def effective_sample_size(draws: FloatArray) -> float:
     time = -1 + 2 * np.minimum.accumulate(sums[:positive]).sum() if positive else 1.0
     # Antithetic chains can be worth more than their number; beyond a factor log10(n) it is noise.
     return float(n_chains * n_draws / max(time, 1 / np.log10(max(n_chains * n_draws, 10))))
+
+
+def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which of the (chains, draws) sit in a mode that the others show to be hopeless.
+
+    Chains cannot weigh modes against one another, as they never travel between them; but where one chain's log
+    posterior stays far below another's, its mode holds next to none of the probability.
+    """
+    if log_posterior.shape[1] < 4:
+        return np.zeros(len(log_posterior), dtype=bool)
+    mean = log_posterior.mean(axis=1)
+    wandering = float(np.median(log_posterior.std(axis=1, ddof=1)))
+    return np.asarray(mean < mean.max() - _HOPELESS - 3 * wandering)

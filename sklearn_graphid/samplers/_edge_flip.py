@@ -1,12 +1,15 @@
 """Edge-flip Gibbs sampling under a learned prior.
 
-The posterior lives on binary graphs, and there its likelihood is exact and cheap. What is missing is the prior, which is
-known only through a denoiser. So the chain carries a noisy copy of the graph along (a split Gibbs sampler):
+The posterior lives on binary graphs, and there its likelihood is exact and cheap. What is missing is the prior, which
+is known only through a denoiser. So the chain carries a noisy copy of the graph along (a split Gibbs sampler):
 
 1. noise: the copy is the graph plus Gaussian noise of standard deviation sigma, an exact draw;
 2. denoise: given the copy, the prior turns into log-odds for every pair;
 3. flip: every unknown pair is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
 4. theta and the noise level are drawn given the graph.
+
+The chain starts with a few rounds of the first three steps without the likelihood, at no more cost than the denoiser's:
+a graph that the prior finds plausible gives theta a good start, and a bad one is hard to leave later.
 
 Pairs are treated as independent given the copy, in step 2 only. That is exact for a prior of independent pairs at any
 sigma, and for any prior as sigma goes to zero; annealing sigma from large to moderate trades the freedom to move for
@@ -29,6 +32,10 @@ __all__ = ["Sweep", "edge_flip_gibbs"]
 
 # Log-odds from a float32 probability are noise beyond this.
 _SMALLEST_PROBABILITY = 1e-6
+# Rounds under the prior alone before the data are looked at, and the noise they begin and end with, relative to the
+# largest noise level.
+_PRIOR_ROUNDS = 8
+_PRIOR_NOISE = (1.5, 0.5)
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
 
@@ -40,6 +47,7 @@ class Sweep(NamedTuple):
     sigma: float
     edge_probability: Tensor  # (chains, unknown pairs), of each pair given all else when it was drawn
     log_likelihood: Tensor  # (chains,)
+    log_prior: Tensor  # (chains,) of the unknown pairs, given the noisy copy
 
 
 def edge_flip_gibbs(
@@ -65,17 +73,40 @@ def edge_flip_gibbs(
     Sweep
         After each sweep.
     """
+    state = _start_from_prior(problem, denoise, settings, noise, state)
     adjacency = problem.assemble(state.pairs)
     n_sweeps = 0
     for sigma in settings.sigmas:
         for _ in range(settings.n_steps):
-            copy = problem.assemble(state.pairs + sigma * noise.normal(problem.n_unknown))
-            prior = torch.logit(problem.gather(denoise(copy, sigma)), eps=_SMALLEST_PROBABILITY)
+            prior = _prior_log_odds(problem, denoise, sigma, noise, state.pairs)
             state = _draw_parameters(problem, settings, noise, adjacency, state, n_sweeps < _FITTED_SWEEPS)
             adjacency, probability, log_likelihood = _flip_sweep(problem, settings, noise, adjacency, prior, state)
             state = state._replace(pairs=problem.gather(adjacency))
             n_sweeps += 1
-            yield Sweep(state, sigma, probability, log_likelihood)
+            yield Sweep(state, sigma, probability, log_likelihood, _log_prior(state.pairs, prior))
+
+
+def _prior_log_odds(problem: Problem, denoise: Denoiser, sigma: float, noise: NormalSource, pairs: Tensor) -> Tensor:
+    """Steps 1 and 2: a noisy copy, and what the prior makes of it."""
+    copy = problem.assemble(pairs + sigma * noise.normal(problem.n_unknown))
+    return torch.logit(problem.gather(denoise(copy, sigma)), eps=_SMALLEST_PROBABILITY)
+
+
+def _log_prior(pairs: Tensor, log_odds: Tensor) -> Tensor:
+    return torch.nn.functional.logsigmoid((2 * pairs - 1) * log_odds).sum(1)
+
+
+def _start_from_prior(
+    problem: Problem, denoise: Denoiser, settings: AnnealingSettings, noise: NormalSource, state: ChainState
+) -> ChainState:
+    largest = settings.sigmas[0]
+    begin, end = (share * largest for share in _PRIOR_NOISE)
+    pairs = state.pairs
+    for round_number in range(_PRIOR_ROUNDS):
+        sigma = begin * (end / begin) ** (round_number / (_PRIOR_ROUNDS - 1))
+        log_odds = _prior_log_odds(problem, denoise, sigma, noise, pairs)
+        pairs = (torch.logit(noise.uniform(problem.n_unknown)) < log_odds).to(pairs.dtype)
+    return state._replace(pairs=pairs)
 
 
 def _draw_parameters(

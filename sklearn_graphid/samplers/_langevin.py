@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ._noise import ChainNoise
 from ._problem import Problem
 from ._theta import AdamState, adam_step, sample_noise_std, sample_theta
 
@@ -26,6 +25,9 @@ __all__ = [
     "initial_state",
     "langevin_step",
 ]
+
+# The curvature changes as the chains move, so a step that is derived from it is renewed this often.
+_STEPS_BETWEEN_CURVATURES = 10
 
 Denoiser = Callable[[Tensor, float], Tensor]
 
@@ -75,7 +77,9 @@ class LevelTrace(NamedTuple):
     theta: Tensor  # (chains, parameters) likewise
 
 
-def langevin_step(pairs: Tensor, drift: Tensor, step_size: Tensor | float, temperature: float, normal: Tensor) -> Tensor:
+def langevin_step(
+    pairs: Tensor, drift: Tensor, step_size: Tensor | float, temperature: float, normal: Tensor
+) -> Tensor:
     """One unadjusted Langevin step (equation 7): up the gradient, and a shake."""
     step = torch.as_tensor(step_size, dtype=pairs.dtype, device=pairs.device)
     return pairs + step * drift + (2 * step * temperature).sqrt() * normal
@@ -127,8 +131,9 @@ def annealed_langevin(
     """
     adam = AdamState.zeros_like(state.theta)
     for sigma in settings.sigmas:
-        step_size = _step_size(problem, settings, sigma, state)
-        for _ in range(settings.n_steps):
+        for step in range(settings.n_steps):
+            if step % _STEPS_BETWEEN_CURVATURES == 0:
+                step_size = _step_size(problem, settings, sigma, state)
             adjacency = problem.assemble(state.pairs)
             drift = problem.likelihood(adjacency, state.theta, state.noise_std).pair_gradient
             if denoise is not None:

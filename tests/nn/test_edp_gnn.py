@@ -192,7 +192,8 @@ def test_gradient_reaches_every_parameter_in_training():
     network = make_network().train()
     network(make_graphs(6, 7), torch.arange(6) % 3).square().sum().backward()
     for name, parameter in network.named_parameters():
-        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
         # Batch norm takes the mean away, and with it a bias that comes just before.
         if not re.search(r"pair_mlp\.(first|second)\.bias$", name):
             assert (parameter.grad != 0).any(), name

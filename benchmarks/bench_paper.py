@@ -1,0 +1,325 @@
+"""The paper's two experiments: its three methods as published, and this package's defaults.
+
+    python benchmarks/bench_paper.py --n-graphs 100 --zip path/to/deezer_ego_nets.zip
+    python benchmarks/bench_paper.py --methods paper --checkpoints path/to/folder   # with the published networks
+
+Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
+unknown; K pairs with inputs uniform in [-10, 10] and noise of variance one. Every run is appended to a results file as
+it ends, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from train_priors import deezer_split
+
+from sklearn_graphid import (
+    PAPER_SETTINGS,
+    AdamSystemIdentifier,
+    GraphPriorScore,
+    KnownEdges,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
+    load_prior,
+)
+from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
+from sklearn_graphid.metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score, theta_nrmse
+
+RESULTS = Path(__file__).parent / "results"
+N_PAIRS = (1, 5, 10, 15)
+SEED = 20_240_414
+# The paper's figures, read from its plots; the oracle is a maximum-likelihood theta that is told the true graph.
+PAPER = {
+    ("grids", "paper", "f1"): (0.337, 0.670, 0.822, 0.883),
+    ("grids", "likelihood", "f1"): (0.176, 0.344, 0.528, 0.649),
+    ("grids", "adam", "f1"): (0.196, 0.428, 0.671, 0.769),
+    ("grids", "paper", "theta_nrmse"): (0.554, 0.202, 0.131, 0.116),
+    ("grids", "likelihood", "theta_nrmse"): (0.710, 0.360, 0.249, 0.196),
+    ("grids", "adam", "theta_nrmse"): (1.256, 0.580, 0.244, 0.181),
+    ("grids", "oracle", "theta_nrmse"): (0.456, 0.164, 0.118, 0.104),
+    ("deezer", "paper", "f1"): (0.688, 0.743, 0.795, 0.839),
+    ("deezer", "likelihood", "f1"): (0.291, 0.423, 0.531, 0.626),
+    ("deezer", "adam", "f1"): (0.380, 0.534, 0.676, 0.744),
+    ("deezer", "paper", "theta_nrmse"): (0.236, 0.145, 0.118, 0.108),
+    ("deezer", "likelihood", "theta_nrmse"): (0.463, 0.411, 0.360, 0.316),
+    ("deezer", "adam", "theta_nrmse"): (0.309, 0.244, 0.190, 0.166),
+    ("deezer", "oracle", "theta_nrmse"): (0.126, 0.051, 0.039, 0.033),
+}
+
+
+class Experiment(NamedTuple):
+    """One of the paper's two settings."""
+
+    name: str
+    prior: str
+    checkpoint: str
+    filter: str
+    theta_range: tuple[float, float]
+    n_parameters: int
+    unknown: float
+
+
+EXPERIMENTS = {
+    "grids": Experiment("grids", "grids", "edp_gnn_grids.pth", "polynomial", (-0.1, 0.1), 3, 0.25),
+    "deezer": Experiment("deezer", "deezer-ego-nets", "edp_gnn_deezer_ego_nets.pth", "heat", (0.3, 0.7), 1, 0.5),
+}
+
+
+class System(NamedTuple):
+    """A network whose answer is known."""
+
+    adjacency: np.ndarray
+    theta: np.ndarray
+    known: KnownEdges
+    X: np.ndarray
+    Y: np.ndarray
+
+
+def unseen_graphs(experiment: str, n_graphs: int, zip_path: str | None) -> list[np.ndarray]:
+    """Graphs that no prior was trained on."""
+    if experiment == "grids":
+        return make_grid_graphs(n_graphs, random_state=1)
+    return deezer_split(zip_path)[1][:n_graphs]
+
+
+def make_case(setting: Experiment, adjacency: np.ndarray, n_pairs: int, index: int) -> System:
+    """Draw theta, hide pairs and simulate, from a seed of the case's own."""
+    seeds = np.random.SeedSequence([SEED, len(setting.name), n_pairs, index]).generate_state(3)
+    low, high = setting.theta_range
+    theta = np.random.default_rng(seeds[0]).uniform(low, high, setting.n_parameters)
+    known = hide_edges(adjacency, setting.unknown, random_state=int(seeds[1]))
+    X, Y = make_system(adjacency, setting.filter, theta=theta, n_pairs=n_pairs, random_state=int(seeds[2]))
+    return System(adjacency, theta, known, X, Y)
+
+
+def make_methods(setting: Experiment, checkpoints: str | None) -> dict[str, Callable[[], Any]]:
+    """An estimator for each method's name."""
+    if checkpoints is None:
+        published: Any = GraphPriorScore.load  # never called: the method is left out without checkpoints
+    else:
+        published = GraphPriorScore.from_edpgnn_checkpoint(Path(checkpoints) / setting.checkpoint)
+    prior = load_prior(setting.prior)
+    return {
+        "ours": lambda: LangevinSystemIdentifier(setting.filter, prior, noise_std=1.0, random_state=0),
+        "ours, noise unknown": lambda: LangevinSystemIdentifier(setting.filter, prior, random_state=0),
+        "paper": lambda: LangevinSystemIdentifier(setting.filter, published, random_state=0, **PAPER_SETTINGS),
+        "likelihood": lambda: LikelihoodLangevinIdentifier(setting.filter, random_state=0, **PAPER_SETTINGS),
+        "adam": lambda: AdamSystemIdentifier(setting.filter, random_state=0),
+    }
+
+
+def judge(method: str, estimator: Any, case: System) -> dict[str, Any]:
+    """Fit one system and measure."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(case.X, case.Y, case.known)
+    seconds = time.perf_counter() - start
+    rows, columns = case.known.unknown_pairs()
+    return {
+        "f1": edge_f1_score(case.adjacency, estimator.adjacency_, case.known),
+        "auroc": edge_roc_auc_score(case.adjacency, estimator.edge_probabilities_, case.known),
+        "theta_nrmse": theta_nrmse(case.theta, estimator.theta_),
+        "seconds": seconds,
+        "probabilities": [round(float(p), 4) for p in estimator.edge_probabilities_[rows, columns]],
+        "truth": [int(a) for a in case.adjacency[rows, columns]],
+    }
+
+
+def judge_oracle(setting: Experiment, case: System) -> dict[str, Any]:
+    """Maximum-likelihood theta on the true graph."""
+    everything_known = KnownEdges(np.ones(case.adjacency.shape, dtype=bool), case.adjacency)
+    oracle = LangevinSystemIdentifier(setting.filter, noise_std=1.0, n_chains=1, point_estimate="best", random_state=0)
+    oracle.fit(case.X, case.Y, everything_known)
+    return {"theta_nrmse": theta_nrmse(case.theta, oracle.theta_)}
+
+
+def run_one(setting: Experiment, adjacency: np.ndarray, n_pairs: int, index: int, method: str, checkpoints: Any) -> Any:
+    """One line of the results file."""
+    case = make_case(setting, adjacency, n_pairs, index)
+    if method == "oracle":
+        measured = judge_oracle(setting, case)
+    else:
+        measured = judge(method, make_methods(setting, checkpoints)[method](), case)
+    return {"experiment": setting.name, "K": n_pairs, "graph": index, "method": method, **measured}
+
+
+def key(line: dict[str, Any]) -> tuple[Any, ...]:
+    """What makes a run the same run."""
+    return line["experiment"], line["K"], line["graph"], line["method"]
+
+
+def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
+    """Do what is not in the results file yet, and return all its lines."""
+    lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
+    done = {key(line) for line in lines}
+    jobs = [
+        (EXPERIMENTS[experiment], graph, n_pairs, index, method, arguments.checkpoints)
+        for experiment in arguments.experiments
+        for index, graph in enumerate(unseen_graphs(experiment, arguments.n_graphs, arguments.zip_path))
+        for n_pairs in arguments.pairs
+        for method in arguments.methods
+        if (experiment, n_pairs, index, method) not in done
+    ]
+    parallel = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as file:
+        for line in parallel(delayed(run_one)(*job) for job in jobs):
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            lines.append(line)
+    return lines
+
+
+def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Means and standard errors over the graphs of each experiment, K and method."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault((line["experiment"], line["method"], line["K"]), []).append(line)
+    for (experiment, method, n_pairs), members in sorted(groups.items()):
+        row: dict[str, Any] = {"experiment": experiment, "method": method, "K": n_pairs, "graphs": len(members)}
+        for metric in ("f1", "auroc", "theta_nrmse", "seconds"):
+            values = np.array([member[metric] for member in members if metric in member], dtype=float)
+            values = values[np.isfinite(values)]
+            if len(values):
+                row[metric] = (values.mean(), values.std() / np.sqrt(len(values)))
+        if "probabilities" in members[0]:
+            row["calibration_error"] = pooled_calibration_error(members)
+        yield row
+
+
+def pooled_calibration_error(members: list[dict[str, Any]]) -> float:
+    """Expected calibration error over the unknown pairs of all graphs, ten bins."""
+    probabilities = np.concatenate([member["probabilities"] for member in members])
+    truth = np.concatenate([member["truth"] for member in members])
+    n_nodes = int(np.ceil(np.sqrt(2 * len(truth)))) + 1
+    rows, columns = (index[: len(truth)] for index in np.triu_indices(n_nodes, 1))
+    mask = np.ones((n_nodes, n_nodes), dtype=bool)
+    mask[rows, columns] = mask[columns, rows] = False
+    matrices = np.zeros((2, n_nodes, n_nodes))
+    for matrix, values in zip(matrices, (truth, probabilities), strict=True):
+        matrix[rows, columns] = matrix[columns, rows] = values
+    return edge_calibration_error(matrices[0], matrices[1], KnownEdges(mask, matrices[0]))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A table for people."""
+    head = (
+        "| experiment | method | K | graphs | F1 | paper | AUROC | theta NRMSE | paper | over oracle | ECE | seconds |"
+    )
+    lines = [head, "|" + "---|" * 12]
+    oracle = {(row["experiment"], row["K"]): row["theta_nrmse"][0] for row in rows if row["method"] == "oracle"}
+    for row in rows:
+        place = N_PAIRS.index(row["K"]) if row["K"] in N_PAIRS else None
+        cells = [row["experiment"], row["method"], str(row["K"]), str(row["graphs"])]
+        for metric in ("f1", "auroc", "theta_nrmse"):
+            cells.append("{:.3f} ± {:.3f}".format(*row[metric]) if metric in row else "")
+            if metric != "auroc":
+                published = PAPER.get((row["experiment"], row["method"], metric))
+                cells.append(f"{published[place]:.3f}" if published and place is not None else "")
+        reference = oracle.get((row["experiment"], row["K"]))
+        cells.append(f"{row['theta_nrmse'][0] / reference:.2f}" if reference else "")
+        cells.append(f"{row['calibration_error']:.3f}" if "calibration_error" in row else "")
+        cells.append(f"{row['seconds'][0]:.1f}" if "seconds" in row else "")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(rows: list[dict[str, Any]], folder: Path) -> None:
+    """The paper's two figures: F1 and theta's error against K."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    styles = {
+        "ours": ("#0072B2", "o", "-"),
+        "paper": ("#D55E00", "s", "--"),
+        "likelihood": ("#009E73", "^", ":"),
+        "adam": ("#CC79A7", "D", "-."),
+        "oracle": ("#000000", "", "-"),
+    }
+    for experiment in {row["experiment"] for row in rows}:
+        figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        for axis, metric, label in zip(
+            axes, ("f1", "theta_nrmse"), ("F1 of the unknown pairs", "NRMSE of theta"), strict=True
+        ):
+            for method, (colour, marker, line) in styles.items():
+                points = [
+                    (row["K"], *row[metric])
+                    for row in rows
+                    if row["experiment"] == experiment and row["method"] == method and metric in row
+                ]
+                if points:
+                    xs, means, errors = zip(*points, strict=True)
+                    axis.errorbar(
+                        xs,
+                        means,
+                        errors,
+                        color=colour,
+                        marker=marker,
+                        linestyle=line,
+                        label=f"{method}, measured",
+                        capsize=2,
+                    )
+                published = PAPER.get((experiment, method, metric))
+                if published and method != "oracle":
+                    axis.plot(
+                        N_PAIRS,
+                        published,
+                        color=colour,
+                        marker=marker,
+                        linestyle="",
+                        mfc="none",
+                        label=f"{method}, as published",
+                    )
+            axis.set(xlabel="input-output pairs K", ylabel=label, xticks=N_PAIRS)
+        axes[0].set_ylim(0, 1)
+        axes[1].set_yscale("log")
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+        figure.suptitle(
+            {"grids": "Grids, polynomial filter, 25% unknown", "deezer": "Deezer ego-nets, heat, 50% unknown"}[
+                experiment
+            ]
+        )
+        figure.savefig(folder / f"paper_{experiment}.png", dpi=150)
+        plt.close(figure)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n-graphs", type=int, default=100)
+    parser.add_argument("--experiments", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
+    parser.add_argument("--methods", nargs="+", default=["ours", "likelihood", "adam", "oracle"])
+    parser.add_argument("--pairs", nargs="+", type=int, default=list(N_PAIRS))
+    parser.add_argument("--checkpoints", help="folder with the published networks, for the method 'paper'")
+    parser.add_argument("--zip", dest="zip_path", help="a local deezer_ego_nets.zip")
+    parser.add_argument("--n-jobs", type=int, default=2)
+    parser.add_argument("--results", default="paper", help="name of the results file")
+    parser.add_argument("--quick", action="store_true", help="three grids, K = 10, our method and Adam")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.n_graphs, arguments.experiments, arguments.pairs = 3, ["grids"], [10]
+        arguments.methods, arguments.results = ["ours", "adam", "oracle"], "paper_quick"
+    if "paper" in arguments.methods and not arguments.checkpoints:
+        parser.error("the method 'paper' runs the published networks; say where they are by --checkpoints")
+    rows = list(summarise(run(arguments, RESULTS / f"{arguments.results}.jsonl")))
+    text = table(rows)
+    (RESULTS / f"{arguments.results}.md").write_text(text + "\n")
+    draw(rows, RESULTS)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
