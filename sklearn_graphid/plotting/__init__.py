@@ -1,0 +1,22 @@
+"""Pictures of networks, probabilities, parameters and runs, in the manner of scikit-learn's displays.
+
+They need matplotlib, which comes with `pip install "sklearn-graphid[plot]"`; importing this package does not.
+"""
+
+from __future__ import annotations
+
+from ._adjacency import AdjacencyDisplay
+from ._calibration import EdgeCalibrationDisplay
+from ._graph import GraphDisplay
+from ._theta import ThetaDisplay
+from ._trace import TraceDisplay
+from ._training import PriorTrainingDisplay
+
+__all__ = [
+    "AdjacencyDisplay",
+    "EdgeCalibrationDisplay",
+    "GraphDisplay",
+    "PriorTrainingDisplay",
+    "ThetaDisplay",
+    "TraceDisplay",
+]

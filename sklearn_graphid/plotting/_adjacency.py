@@ -1,0 +1,282 @@
+"""The adjacency matrix as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from .._validation import FloatArray
+from ._network import Network
+from ._style import BLACK, axes_or_new, require_matplotlib
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["AdjacencyDisplay"]
+
+_KNOWN_EDGE = "#7F7F7F"
+_NO_EDGE = "#FFFFFF"
+# From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
+# lightness falls evenly, so that print in grey keeps the order.
+_PROBABILITY_COLOURS = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
+
+# A decision is a mark in the middle of the cell: its shape tells what became of the pair.
+_MARKS: dict[str, dict[str, Any]] = {
+    "inferred": {"label": "inferred edge", "marker": "o", "facecolor": "white", "edgecolor": "none", "share": 0.35},
+    "found": {"label": "found edge", "marker": "o", "facecolor": "white", "edgecolor": "none", "share": 0.35},
+    "missed": {"label": "missed edge", "marker": "o", "facecolor": "none", "edgecolor": "#D55E00", "share": 0.75},
+    "false": {"label": "false edge", "marker": "X", "facecolor": "#E69F00", "edgecolor": "black", "share": 0.85},
+}
+
+
+class AdjacencyDisplay:
+    """The adjacency matrix: what is known in grey, and the probability of every unknown pair in blue.
+
+    A dot marks an inferred edge. Where the truth is given, a ring marks a missed edge and a cross a false one.
+
+    Parameters
+    ----------
+    edge_probabilities : ndarray of shape (n_nodes, n_nodes)
+        Probability of every edge.
+    adjacency : ndarray of shape (n_nodes, n_nodes)
+        The network that was decided on.
+    known : KnownEdges
+        What was known.
+    true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
+        The true network, where it is known.
+    node_names : sequence, default=None
+        Names of the nodes, written along the sides.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where the matrix is drawn.
+    figure_ : matplotlib Figure
+        The figure that holds it.
+    known_image_, probability_image_ : AxesImage
+        The two layers: known pairs, and probabilities of the others.
+    marks_ : dict of str to PathCollection
+        "inferred", or "found", "missed" and "false".
+    colorbar_ : matplotlib Colorbar or None
+        The scale of the probabilities.
+    node_order_ : ndarray of shape (n_nodes,)
+        The node of each row.
+
+    See Also
+    --------
+    GraphDisplay : The same as nodes and links.
+
+    Examples
+    --------
+    >>> import matplotlib, numpy as np
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid.plotting import AdjacencyDisplay
+    >>> partial = np.array([[0, 1, np.nan], [1, 0, np.nan], [np.nan, np.nan, 0]])
+    >>> edge_probabilities = np.array([[0, 1, 0.8], [1, 0, 0.1], [0.8, 0.1, 0]])
+    >>> display = AdjacencyDisplay.from_predictions(edge_probabilities, partial)
+    >>> list(display.marks_)
+    ['inferred']
+    """
+
+    def __init__(
+        self,
+        *,
+        edge_probabilities: FloatArray,
+        adjacency: FloatArray,
+        known: Any,
+        true_adjacency: FloatArray | None = None,
+        node_names: Any = None,
+    ):
+        self.edge_probabilities = edge_probabilities
+        self.adjacency = adjacency
+        self.known = known
+        self.true_adjacency = true_adjacency
+        self.node_names = node_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, true_adjacency: Any = None, ax: Axes | None = None, **plot_options: Any
+    ) -> Self:
+        """Draw what an identifier found.
+
+        Parameters
+        ----------
+        estimator : fitted identifier
+            Such as `LangevinSystemIdentifier`.
+        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The true network, to mark missed and false edges.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        AdjacencyDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        network = Network.of(cls.__name__, estimator, true_adjacency)
+        names = getattr(estimator, "feature_names_in_", None)
+        return cls(**network._asdict(), node_names=names).plot(ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        edge_probabilities: Any,
+        known: Any = None,
+        *,
+        adjacency: Any = None,
+        true_adjacency: Any = None,
+        node_names: Any = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw a network that is given by its edge probabilities.
+
+        Parameters
+        ----------
+        edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+            Probability of every edge.
+        known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+            What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
+            None: nothing.
+        adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The network that was decided on; by default the edges whose probability is above one half.
+        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The true network, to mark missed and false edges.
+        node_names : sequence, default=None
+            Names of the nodes, written along the sides.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        AdjacencyDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        network = Network.check(edge_probabilities, adjacency, known, true_adjacency)
+        return cls(**network._asdict(), node_names=node_names).plot(ax, **plot_options)
+
+    def plot(
+        self, ax: Axes | None = None, *, node_order: Any = None, colorbar: bool = True, legend: bool = True
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        node_order : "bandwidth", array-like of int of shape (n_nodes,) or None, default=None
+            The node of each row and column. "bandwidth" moves edges towards the diagonal (reverse Cuthill-McKee), which
+            uncovers chains and groups. None: as they are numbered.
+        colorbar : bool, default=True
+            Show the scale of the probabilities.
+        legend : bool, default=True
+            Explain greys and marks beneath the matrix.
+
+        Returns
+        -------
+        AdjacencyDisplay
+            The display itself.
+        """
+        require_matplotlib(type(self).__name__)
+        network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        self.node_order_ = _resolve_order(node_order, network)
+        self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0))
+        self._draw_cells()
+        self._draw_marks(network)
+        self._label_nodes()
+        self.colorbar_ = None
+        if colorbar:
+            self.colorbar_ = self.figure_.colorbar(self.probability_image_, ax=self.ax_, fraction=0.045, pad=0.03)
+            self.colorbar_.set_label("probability of an unknown edge")
+        if legend:
+            self._draw_legend()
+        return self
+
+    def _draw_cells(self) -> None:
+        from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+
+        cells = np.ix_(self.node_order_, self.node_order_)
+        known = self.known.mask[cells]
+        values = np.ma.masked_array(self.known.values[cells], mask=~known)
+        probabilities = np.ma.masked_array(self.edge_probabilities[cells], mask=known)
+        scale = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
+        self.known_image_ = self.ax_.imshow(values, cmap=ListedColormap([_NO_EDGE, _KNOWN_EDGE]), vmin=0, vmax=1)
+        self.probability_image_ = self.ax_.imshow(probabilities, cmap=scale, vmin=0, vmax=1)
+
+    def _draw_marks(self, network: Network) -> None:
+        row_of_node = np.argsort(self.node_order_)
+        width_in_points = 72 * self.ax_.get_window_extent().width / self.figure_.dpi
+        cell = width_in_points / network.n_nodes
+        self.marks_ = {}
+        for kind, pairs in network.links().items():
+            if kind not in _MARKS or not len(pairs):
+                continue
+            look = dict(_MARKS[kind])
+            size = (look.pop("share") * cell) ** 2
+            label = f"{look.pop('label')} ({len(pairs)})"
+            rows, columns = row_of_node[np.concatenate([pairs, pairs[:, ::-1]])].T
+            self.marks_[kind] = self.ax_.scatter(
+                columns, rows, s=size, label=label, linewidth=min(1.5, 0.12 * cell), zorder=3, **look
+            )
+
+    def _label_nodes(self) -> None:
+        self.ax_.set(xlabel="node", ylabel="node")
+        if self.node_names is None:
+            self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
+            return
+        names = [str(self.node_names[node]) for node in self.node_order_]
+        self.ax_.set_xticks(range(len(names)), names, rotation=90)
+        self.ax_.set_yticks(range(len(names)), names)
+
+    def _draw_legend(self) -> None:
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Patch
+
+        patches = [
+            Patch(facecolor=_KNOWN_EDGE, edgecolor=BLACK, linewidth=0.5, label="known edge"),
+            Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence"),
+        ]
+        marks = [tuple(Line2D([], [], **layer) for layer in _legend_layers(kind)) for kind in self.marks_]
+        labels = [str(entry.get_label()) for entry in (*patches, *self.marks_.values())]
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.06), "ncols": 3}
+        self.ax_.legend([*patches, *marks], labels, frameon=False, **place)
+
+
+def _legend_layers(kind: str) -> list[dict[str, Any]]:
+    """A cell and the mark on it, as they look in the picture: what is decided to be an edge is dark, a miss is pale."""
+    look = _MARKS[kind]
+    cell = _PROBABILITY_COLOURS[0 if kind == "missed" else -2]
+    mark = {
+        "markerfacecolor": look["facecolor"],
+        "markeredgecolor": look["edgecolor"],
+        "markersize": 13 * look["share"],
+    }
+    return [
+        {"linestyle": "none", "marker": "s", "color": cell, "markersize": 13},
+        {"linestyle": "none", "marker": look["marker"], "markeredgewidth": 1.2, **mark},
+    ]
+
+
+def _resolve_order(node_order: Any, network: Network) -> npt.NDArray[np.intp]:
+    n_nodes = network.n_nodes
+    if node_order is None:
+        return np.arange(n_nodes)
+    if isinstance(node_order, str):
+        if node_order != "bandwidth":
+            raise ValueError(f"node_order={node_order!r}; expected 'bandwidth', an order of the nodes, or None.")
+        order = reverse_cuthill_mckee(sparse.csr_array(network.adjacency), symmetric_mode=True)
+        return np.asarray(order, dtype=np.intp)
+    order = np.asarray(node_order)
+    if order.shape != (n_nodes,) or not np.array_equal(np.sort(order), np.arange(n_nodes)):
+        raise ValueError(f"node_order must hold each node from 0 to {n_nodes - 1} once.")
+    return order.astype(np.intp)

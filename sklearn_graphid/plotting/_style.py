@@ -1,0 +1,117 @@
+"""What all displays share: matplotlib only when something is drawn, the colours, and where the axes come from."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "BLACK",
+    "BLUE",
+    "GREY",
+    "ORANGE",
+    "PALE_GREY",
+    "PURPLE",
+    "VERMILLION",
+    "axes_or_new",
+    "fitted_attributes",
+    "parameter_label",
+    "require_matplotlib",
+    "split_axes",
+    "tidy",
+]
+
+# The colours of Okabe and Ito, which remain distinct to colour-blind readers. In print without colour the two darker
+# ones differ from the greys but little from one another, so every use adds a line style or a marker.
+BLACK = "#000000"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+PURPLE = "#CC79A7"
+VERMILLION = "#D55E00"
+GREY = "#999999"
+PALE_GREY = "#D9D9D9"
+
+
+def require_matplotlib(caller: str) -> None:
+    """Raise an ImportError that says how to get matplotlib, before any work is done."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f'{caller} draws with matplotlib, which is not installed: pip install "sklearn-graphid[plot]"'
+        ) from error
+
+
+def fitted_attributes(caller: str, estimator: Any, *names: str) -> tuple[Any, ...]:
+    """Read attributes of a fitted estimator, or say which one is missing."""
+    check_is_fitted(estimator)
+    missing = [name for name in names if not hasattr(estimator, name)]
+    if missing:
+        raise TypeError(
+            f"{type(estimator).__name__} has no {' and no '.join(missing)}, which {caller} draws; expected an "
+            f"estimator that has {' and '.join(names)} after fit."
+        )
+    return tuple(getattr(estimator, name) for name in names)
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> tuple[Axes, Figure]:
+    """The axes that were given, or those of a new figure of `size` inches."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    return ax, ax.figure  # type: ignore[return-value]
+
+
+def split_axes(ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float, float]) -> tuple[Any, Figure]:
+    """An array of `n_panels` axes: those given, or one given axes divided, or those of a new figure."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        width, height = panel_size
+        n_rows, n_columns = (n_panels, 1) if stacked else (1, n_panels)
+        size = (width * n_columns, height * n_rows)
+        figure, panels = plt.subplots(
+            n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, sharex="col" if stacked else "none"
+        )
+        return panels.ravel(), figure
+    if hasattr(ax, "get_subplotspec"):
+        return _divide(ax, n_panels, stacked), ax.figure
+    panels = np.asarray(ax, dtype=object).ravel()
+    if len(panels) != n_panels:
+        raise ValueError(f"ax holds {len(panels)} axes; expected one, or {n_panels}, one for each panel.")
+    return panels, panels[0].figure
+
+
+def _divide(ax: Any, n_panels: int, stacked: bool) -> Any:
+    """Put panels in the place of one axes, which stays as their invisible frame."""
+    place = ax.get_subplotspec()
+    if place is None:
+        raise ValueError(f"ax has no place in a grid to divide; expected axes made by subplots, or {n_panels} axes.")
+    ax.set_axis_off()
+    grid = place.subgridspec(n_panels, 1) if stacked else place.subgridspec(1, n_panels)
+    first = ax.figure.add_subplot(grid[0])
+    rest = [ax.figure.add_subplot(grid[i], sharex=first if stacked else None) for i in range(1, n_panels)]
+    return np.array([first, *rest], dtype=object)
+
+
+def tidy(ax: Axes) -> None:
+    """Leave out the two sides of the frame that measure nothing."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def parameter_label(name: str) -> str:
+    """A parameter's name as mathematics: theta_0 becomes a Greek letter with an index."""
+    match = re.fullmatch(r"(theta|[a-z])(?:_(\d+))?", name)
+    if match is None:
+        return name
+    letter = r"\theta" if match[1] == "theta" else match[1]
+    index = "" if match[2] is None else f"_{{{match[2]}}}"
+    return f"${letter}{index}$"

@@ -1,0 +1,210 @@
+"""The posterior of the filter's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._validation import FloatArray
+from ..filters import resolve_filter
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["ThetaDisplay"]
+
+
+class ThetaDisplay:
+    """Draws of every parameter: a histogram with its central interval, the point estimate and the truth.
+
+    Parameters
+    ----------
+    theta_samples : ndarray of shape (n_draws, n_parameters)
+        Draws from the posterior.
+    theta : ndarray of shape (n_parameters,), default=None
+        The point estimate.
+    true_theta : ndarray of shape (n_parameters,), default=None
+        The true parameters, where they are known.
+    parameter_names : list of str, default=None
+        Names of the parameters; "theta_0" and the like are set as mathematics.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes of shape (n_parameters,)
+        A panel for each parameter.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+    intervals_ : ndarray of shape (n_parameters, 2)
+        Ends of the central intervals.
+
+    See Also
+    --------
+    TraceDisplay : How the chains got there.
+
+    Examples
+    --------
+    >>> import matplotlib, numpy as np
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid.plotting import ThetaDisplay
+    >>> draws = np.random.default_rng(0).normal([0.0, 0.5], 0.1, size=(500, 2))
+    >>> display = ThetaDisplay.from_predictions(draws, true_theta=[0.1, 0.5])
+    >>> [ax.get_xlabel() for ax in display.ax_]
+    ['$\\\\theta_{0}$', '$\\\\theta_{1}$']
+    """
+
+    def __init__(
+        self,
+        *,
+        theta_samples: FloatArray,
+        theta: FloatArray | None = None,
+        true_theta: FloatArray | None = None,
+        parameter_names: Sequence[str] | None = None,
+    ):
+        self.theta_samples = theta_samples
+        self.theta = theta
+        self.true_theta = true_theta
+        self.parameter_names = parameter_names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, true_theta: Any = None, ax: Any = None, **plot_options: Any) -> Self:
+        """Draw the posterior that an identifier has sampled.
+
+        Parameters
+        ----------
+        estimator : fitted identifier
+            One that samples, such as `LangevinSystemIdentifier`.
+        true_theta : array-like of shape (n_parameters,), default=None
+            The true parameters.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each parameter; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        ThetaDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        samples, theta = fitted_attributes(cls.__name__, estimator, "theta_samples_", "theta_")
+        names = resolve_filter(estimator.filter).parameter_names()
+        return cls.from_predictions(samples, theta, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        theta_samples: Any,
+        theta: Any = None,
+        *,
+        true_theta: Any = None,
+        parameter_names: Sequence[str] | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw given samples.
+
+        Parameters
+        ----------
+        theta_samples : array-like of shape (n_draws, n_parameters)
+            Draws from the posterior.
+        theta : array-like of shape (n_parameters,), default=None
+            The point estimate.
+        true_theta : array-like of shape (n_parameters,), default=None
+            The true parameters.
+        parameter_names : list of str, default=None
+            Names of the parameters.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each parameter; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        ThetaDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        samples = np.asarray(theta_samples, dtype=np.float64)
+        if samples.ndim != 2 or not samples.size:
+            raise ValueError(f"theta_samples has shape {samples.shape}; expected (n_draws, n_parameters).")
+        n_parameters = samples.shape[1]
+        estimate = _check_vector(theta, n_parameters, "theta")
+        truth = _check_vector(true_theta, n_parameters, "true_theta")
+        if parameter_names is not None and len(parameter_names) != n_parameters:
+            raise ValueError(f"parameter_names has {len(parameter_names)} names for {n_parameters} parameters.")
+        display = cls(theta_samples=samples, theta=estimate, true_theta=truth, parameter_names=parameter_names)
+        return display.plot(ax, **plot_options)
+
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, interval: float = 0.9, bins: Any = "auto", legend: bool = True
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each parameter; a new figure by default.
+        interval : float, default=0.9
+            Share of the draws inside the central interval.
+        bins : int, str or sequence, default="auto"
+            Bins of the histograms, as in `numpy.histogram_bin_edges`.
+        legend : bool, default=True
+            Explain the marks in the first panel.
+
+        Returns
+        -------
+        ThetaDisplay
+            The display itself.
+        """
+        require_matplotlib(type(self).__name__)
+        if not 0 < interval < 1:
+            raise ValueError(f"interval={interval!r}; expected a share strictly between 0 and 1.")
+        n_parameters = self.theta_samples.shape[1]
+        names = [f"theta_{i}" for i in range(n_parameters)] if self.parameter_names is None else self.parameter_names
+        tails = (0.5 - interval / 2, 0.5 + interval / 2)
+        self.intervals_ = np.quantile(self.theta_samples, tails, axis=0).T
+        self.ax_, self.figure_ = split_axes(ax, n_parameters, stacked=False, panel_size=(3.2, 3.0))
+        for parameter, (panel, name) in enumerate(zip(self.ax_, names, strict=True)):
+            self._draw_parameter(panel, parameter, interval, bins)
+            panel.set_xlabel(parameter_label(name))
+            tidy(panel)
+        self.ax_[0].set_ylabel("draws")
+        if legend:
+            self._draw_legend(is_new_figure=ax is None)
+        return self
+
+    def _draw_parameter(self, panel: Axes, parameter: int, interval: float, bins: Any) -> None:
+        panel.hist(self.theta_samples[:, parameter], bins=bins, color=BLUE, alpha=0.35, label="draws")
+        low, high = self.intervals_[parameter]
+        # The interval and the estimate stand on the histogram's floor, in heights that do not depend on the counts.
+        floor = panel.get_xaxis_transform()
+        share = f"{100 * interval:.0f} % interval"
+        bar: dict[str, Any] = {"color": BLUE, "linewidth": 4, "solid_capstyle": "butt"}
+        panel.plot([low, high], [0.035, 0.035], transform=floor, label=share, **bar)
+        if self.theta is not None:
+            look: dict[str, Any] = {"marker": "D", "markersize": 7, "markerfacecolor": "white", "linestyle": "none"}
+            panel.plot(self.theta[parameter], 0.035, color=BLACK, transform=floor, label="estimate", zorder=4, **look)
+        if self.true_theta is not None:
+            panel.axvline(self.true_theta[parameter], color=VERMILLION, linestyle="--", linewidth=1.8, label="truth")
+        panel.ticklabel_format(axis="x", useOffset=False)
+        panel.locator_params(axis="x", nbins=4, min_n_ticks=3)
+
+    def _draw_legend(self, is_new_figure: bool) -> None:
+        handles, labels = self.ax_[0].get_legend_handles_labels()
+        if is_new_figure:  # the margin is free, and nothing there covers a posterior
+            n_columns = 2 if len(self.ax_) == 1 else len(handles)
+            self.figure_.legend(handles, labels, loc="outside upper center", ncols=n_columns, frameon=False)
+        else:
+            self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8)
+
+
+def _check_vector(values: Any, n_parameters: int, name: str) -> FloatArray | None:
+    if values is None:
+        return None
+    vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if vector.shape != (n_parameters,):
+        raise ValueError(f"{name} has shape {vector.shape}; expected ({n_parameters},), one for each parameter.")
+    return vector

@@ -1,0 +1,258 @@
+"""How the chains moved while the noise was taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._validation import FloatArray
+from ..filters import resolve_filter
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
+    from matplotlib.lines import Line2D
+
+__all__ = ["TraceDisplay"]
+
+_TRACES = ("sigma", "log_likelihood", "theta")
+
+
+class TraceDisplay:
+    """Traces of the log-likelihood and of every parameter, noise level by noise level.
+
+    A thin line is a chain, the thick one their median. Stripes tell the noise levels apart, and the upper scale names
+    them. Chains that have found the posterior lie on top of one another and no longer drift.
+
+    Parameters
+    ----------
+    sigma : ndarray of shape (n_steps,)
+        Noise level of every recorded step.
+    log_likelihood : ndarray of shape (n_chains, n_steps)
+        Log-likelihood of every chain.
+    theta : ndarray of shape (n_chains, n_steps, n_parameters)
+        Parameters of every chain.
+    true_theta : ndarray of shape (n_parameters,), default=None
+        The true parameters, where they are known.
+    parameter_names : list of str, default=None
+        Names of the parameters.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
+        The log-likelihood, and a panel for each parameter beneath it.
+    sigma_ax_ : matplotlib Axes
+        The scale of noise levels above them.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+    lines_ : list of LineCollection
+        The chains in each panel.
+    medians_ : list of Line2D
+        Their medians.
+
+    See Also
+    --------
+    ThetaDisplay : The draws that were kept.
+
+    Examples
+    --------
+    >>> import matplotlib, networkx as nx
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid.plotting import TraceDisplay
+    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=10, random_state=0)
+    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, random_state=0).fit(X, Y)
+    >>> display = TraceDisplay.from_estimator(identifier, true_theta=[0.5])
+    >>> [ax.get_ylabel() for ax in display.ax_]
+    ['log-likelihood', '$\\\\theta$']
+    """
+
+    def __init__(
+        self,
+        *,
+        sigma: FloatArray,
+        log_likelihood: FloatArray,
+        theta: FloatArray,
+        true_theta: FloatArray | None = None,
+        parameter_names: Sequence[str] | None = None,
+    ):
+        self.sigma = sigma
+        self.log_likelihood = log_likelihood
+        self.theta = theta
+        self.true_theta = true_theta
+        self.parameter_names = parameter_names
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, true_theta: Any = None, ax: Any = None, **plot_options: Any) -> Self:
+        """Draw the run of an identifier.
+
+        Parameters
+        ----------
+        estimator : fitted identifier
+            One that samples, such as `LangevinSystemIdentifier`.
+        true_theta : array-like of shape (n_parameters,), default=None
+            The true parameters.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        TraceDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        (diagnostics,) = fitted_attributes(cls.__name__, estimator, "diagnostics_")
+        missing = [name for name in _TRACES if name not in diagnostics]
+        if missing:
+            raise TypeError(
+                f"diagnostics_ of {type(estimator).__name__} has no {missing[0]!r}, which {cls.__name__} draws; "
+                f"expected an identifier that samples, such as LangevinSystemIdentifier."
+            )
+        names = resolve_filter(estimator.filter).parameter_names()
+        return cls.from_predictions(diagnostics, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        diagnostics: Mapping[str, Any],
+        *,
+        true_theta: Any = None,
+        parameter_names: Sequence[str] | None = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw given traces.
+
+        Parameters
+        ----------
+        diagnostics : mapping
+            As an identifier's `diagnostics_`: "sigma" of shape (n_steps,), "log_likelihood" of shape
+            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters).
+        true_theta : array-like of shape (n_parameters,), default=None
+            The true parameters.
+        parameter_names : list of str, default=None
+            Names of the parameters.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        TraceDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        traces = _check_traces(diagnostics)
+        n_parameters = traces["theta"].shape[2]
+        truth = None if true_theta is None else np.atleast_1d(np.asarray(true_theta, dtype=np.float64))
+        for name, given in (("true_theta", truth), ("parameter_names", parameter_names)):
+            if given is not None and len(given) != n_parameters:
+                raise ValueError(f"{name} has {len(given)} entries; expected {n_parameters}, one for each parameter.")
+        return cls(**traces, true_theta=truth, parameter_names=parameter_names).plot(ax, **plot_options)
+
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        chain_color : str, default="#0072B2"
+            Colour of the chains.
+
+        Returns
+        -------
+        TraceDisplay
+            The display itself.
+        """
+        require_matplotlib(type(self).__name__)
+        n_parameters = self.theta.shape[2]
+        names = [f"theta_{i}" for i in range(n_parameters)] if self.parameter_names is None else self.parameter_names
+        traces = [self.log_likelihood, *np.moveaxis(self.theta, 2, 0)]
+        labels = ["log-likelihood", *(parameter_label(name) for name in names)]
+        self.ax_, self.figure_ = split_axes(ax, len(traces), stacked=True, panel_size=(7.0, 1.9))
+        self.lines_: list[LineCollection] = []
+        self.medians_: list[Line2D] = []
+        truths = [None, *([None] * n_parameters if self.true_theta is None else self.true_theta)]
+        for panel, values, label, truth in zip(self.ax_, traces, labels, truths, strict=True):
+            self._draw_chains(panel, values, chain_color)
+            self._stripe_levels(panel)
+            if truth is not None:
+                panel.axhline(truth, color=VERMILLION, linestyle="--", linewidth=1.5, label="truth")
+            panel.set_ylim(*_limits(values, truth))
+            panel.set_ylabel(label)
+            tidy(panel)
+        self._label_levels()
+        return self
+
+    def _draw_chains(self, panel: Axes, values: FloatArray, color: str) -> None:
+        from matplotlib.collections import LineCollection
+
+        steps = np.arange(1, values.shape[1] + 1)
+        curves = [np.column_stack([steps, chain]) for chain in values]
+        chains = LineCollection(curves, colors=color, linewidths=0.6, alpha=0.6, label=f"{len(values)} chains")
+        panel.add_collection(chains)
+        self.lines_.append(chains)
+        median = np.median(values, axis=0)
+        (line,) = panel.plot(steps, median, color=BLACK, linewidth=1.6, label="median", zorder=3)
+        self.medians_.append(line)
+        panel.set_xlim(0.5, len(steps) + 0.5)
+
+    def _stripe_levels(self, panel: Axes) -> None:
+        bounds = self._level_bounds()
+        for start, stop in zip(bounds[0:-1:2], bounds[1::2], strict=False):
+            panel.axvspan(start + 0.5, stop + 0.5, color="#F0F0F0", zorder=0, linewidth=0)
+
+    def _level_bounds(self) -> list[int]:
+        """The steps at which a level begins, and the end."""
+        changes = np.flatnonzero(np.diff(self.sigma)) + 1
+        return [0, *changes.tolist(), len(self.sigma)]
+
+    def _label_levels(self) -> None:
+        bounds = self._level_bounds()
+        centres = [(start + stop + 1) / 2 for start, stop in pairwise(bounds)]
+        every = -(-len(centres) // 8)  # at most eight names find room
+        self.ax_[-1].set_xlabel("recorded step")
+        for panel in self.ax_[:-1]:
+            panel.tick_params(labelbottom=False)
+        self.sigma_ax_ = self.ax_[0].secondary_xaxis("top")
+        levels = [f"{self.sigma[start]:.2g}" for start in bounds[:-1]]
+        self.sigma_ax_.set_xticks(centres[::every], levels[::every])
+        self.sigma_ax_.tick_params(length=0)
+        self.sigma_ax_.spines["top"].set_visible(False)
+        self.sigma_ax_.set_xlabel(r"noise level $\sigma$")
+        self.ax_[-1].legend(loc="upper right", ncols=3, fontsize="small", framealpha=0.8)
+
+
+def _limits(values: FloatArray, truth: float | None) -> tuple[float, float]:
+    """Limits that show where the chains go; the first fall from a random start would flatten all the rest."""
+    shown = values[:, values.shape[1] // 5 :].ravel()
+    if truth is not None:
+        shown = np.append(shown, truth)
+    low, high = float(shown.min()), float(shown.max())
+    margin = 0.08 * (high - low) or 0.1 * max(1.0, abs(high))
+    return low - margin, high + margin
+
+
+def _check_traces(diagnostics: Mapping[str, Any]) -> dict[str, FloatArray]:
+    missing = [name for name in _TRACES if name not in diagnostics]
+    if missing:
+        raise ValueError(f"diagnostics has no {missing[0]!r}; expected 'sigma', 'log_likelihood' and 'theta'.")
+    traces = {name: np.asarray(diagnostics[name], dtype=np.float64) for name in _TRACES}
+    n_steps = traces["sigma"].shape
+    if traces["log_likelihood"].shape[1:] != n_steps or traces["theta"].shape[1:2] != n_steps:
+        shapes = ", ".join(f"{name} {trace.shape}" for name, trace in traces.items())
+        raise ValueError(
+            f"the traces do not fit together: {shapes}; expected (n_steps,), (n_chains, n_steps) and "
+            f"(n_chains, n_steps, n_parameters)."
+        )
+    return traces

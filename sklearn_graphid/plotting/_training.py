@@ -1,0 +1,226 @@
+"""How a prior was trained, and at which noise levels it denoises well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._validation import FloatArray
+from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+__all__ = ["PriorTrainingDisplay"]
+
+
+class PriorTrainingDisplay:
+    """Training and validation loss of a prior and, for given graphs, the loss by noise level.
+
+    A ring marks the best validation loss, whose weights are kept. The training loss is not comparable where the network
+    is told a part of the pairs while it learns, as "ppgn" is: that is the easier task, so its curve lies below.
+
+    Parameters
+    ----------
+    training_loss : ndarray of shape (n_epochs,)
+        Loss on the training graphs.
+    validation_loss : ndarray of shape (n_epochs,)
+        Loss on the graphs held out; nan where there are none.
+    seconds : ndarray of shape (n_epochs,)
+        Seconds since the start.
+    sigmas : ndarray of shape (n_levels,), default=None
+        Noise levels.
+    level_losses : ndarray of shape (n_graphs, n_levels), default=None
+        Loss of every graph at every level.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
+        The history and, if there are losses by level, those.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+    training_line_, validation_line_ : Line2D
+        The two curves; the second is None where nothing was held out.
+    level_line_ : Line2D or None
+        Median loss at each noise level.
+
+    See Also
+    --------
+    sklearn_graphid.GraphPriorScore : The prior.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid import GraphPriorScore
+    >>> from sklearn_graphid.datasets import make_grid_graphs
+    >>> from sklearn_graphid.plotting import PriorTrainingDisplay
+    >>> graphs = make_grid_graphs(20, min_nodes=9, max_nodes=16, min_side=3, max_side=4, random_state=0)
+    >>> prior = GraphPriorScore(max_epochs=3, random_state=0).fit(graphs)
+    >>> display = PriorTrainingDisplay.from_estimator(prior, graphs)
+    >>> len(display.training_line_.get_xdata())
+    3
+    >>> display.level_losses.shape
+    (20, 10)
+    """
+
+    def __init__(
+        self,
+        *,
+        training_loss: FloatArray,
+        validation_loss: FloatArray,
+        seconds: FloatArray,
+        sigmas: FloatArray | None = None,
+        level_losses: FloatArray | None = None,
+    ):
+        self.training_loss = training_loss
+        self.validation_loss = validation_loss
+        self.seconds = seconds
+        self.sigmas = sigmas
+        self.level_losses = level_losses
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, graphs: Any = None, *, ax: Any = None, **plot_options: Any) -> Self:
+        """Draw the training of a prior.
+
+        Parameters
+        ----------
+        estimator : fitted GraphPriorScore, or a FrozenEstimator that holds one
+            The prior.
+        graphs : list of arrays, sparse matrices or networkx graphs, default=None
+            Graphs on which to measure the loss by noise level; best ones that it was not trained on.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        PriorTrainingDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        history, sigmas = fitted_attributes(cls.__name__, estimator, "loss_history_", "sigmas_")
+        losses = None if graphs is None else estimator.transform(graphs)
+        return cls.from_predictions(history, sigmas=sigmas, level_losses=losses, ax=ax, **plot_options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        loss_history: Mapping[str, Any],
+        *,
+        sigmas: Any = None,
+        level_losses: Any = None,
+        ax: Axes | Sequence[Axes] | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw a given history.
+
+        Parameters
+        ----------
+        loss_history : mapping
+            As a prior's `loss_history_`: "training", "validation" and "seconds", one number an epoch.
+        sigmas : array-like of shape (n_levels,), default=None
+            Noise levels, which `level_losses` needs.
+        level_losses : array-like of shape (n_graphs, n_levels), default=None
+            What `transform` of the prior returns.
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        PriorTrainingDisplay
+            The display.
+        """
+        require_matplotlib(cls.__name__)
+        training, validation, seconds = _check_history(loss_history)
+        levels, losses = _check_levels(sigmas, level_losses)
+        display = cls(
+            training_loss=training, validation_loss=validation, seconds=seconds, sigmas=levels, level_losses=losses
+        )
+        return display.plot(ax, **plot_options)
+
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each panel; a new figure by default.
+        time_axis : {"seconds", "epochs"}, default="seconds"
+            What the history is drawn over.
+
+        Returns
+        -------
+        PriorTrainingDisplay
+            The display itself.
+        """
+        require_matplotlib(type(self).__name__)
+        if time_axis not in ("seconds", "epochs"):
+            raise ValueError(f"time_axis={time_axis!r}; expected 'seconds' or 'epochs'.")
+        n_panels = 1 if self.level_losses is None else 2
+        self.ax_, self.figure_ = split_axes(ax, n_panels, stacked=False, panel_size=(4.6, 3.4))
+        self._draw_history(self.ax_[0], time_axis)
+        self.level_line_ = None
+        if self.level_losses is not None and self.sigmas is not None:
+            self.level_line_ = self._draw_levels(self.ax_[1], self.sigmas, self.level_losses)
+        return self
+
+    def _draw_history(self, panel: Axes, time_axis: str) -> None:
+        times = self.seconds if time_axis == "seconds" else np.arange(1, len(self.seconds) + 1)
+        (self.training_line_,) = panel.plot(times, self.training_loss, color=GREY, linestyle="--", label="training")
+        self.validation_line_ = None
+        if np.isfinite(self.validation_loss).any():
+            (self.validation_line_,) = panel.plot(times, self.validation_loss, color=BLUE, label="validation")
+            best = int(np.nanargmin(self.validation_loss))
+            lowest = self.validation_loss[best]
+            ring: dict[str, Any] = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.8}
+            panel.plot(times[best], lowest, color=VERMILLION, linestyle="none", label=f"best: {lowest:.4g}", **ring)
+        panel.set(
+            xlim=(0, None), xlabel="seconds" if time_axis == "seconds" else "epoch", ylabel="loss", title="Training"
+        )
+        panel.legend(frameon=False)
+        tidy(panel)
+
+    @staticmethod
+    def _draw_levels(panel: Axes, sigmas: FloatArray, losses: FloatArray) -> Line2D:
+        low, median, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
+        panel.fill_between(sigmas, low, high, color=BLUE, alpha=0.2, linewidth=0, label="80 % of the graphs")
+        (line,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
+        panel.set(xlabel=r"noise level $\sigma$", ylabel="denoising loss", title="Loss by noise level")
+        panel.set_ylim(bottom=0)
+        panel.legend(frameon=False, loc="upper left")
+        tidy(panel)
+        return line
+
+
+def _check_history(loss_history: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    names = ("training", "validation", "seconds")
+    missing = [name for name in names if name not in loss_history]
+    if missing:
+        raise ValueError(f"loss_history has no {missing[0]!r}; expected 'training', 'validation' and 'seconds'.")
+    training, validation, seconds = (np.asarray(loss_history[name], dtype=np.float64) for name in names)
+    if not len(training):
+        raise ValueError(
+            "loss_history is empty, as that of a prior read from a checkpoint is; expected an epoch or more."
+        )
+    if training.shape != validation.shape or training.shape != seconds.shape:
+        raise ValueError(
+            f"loss_history holds {len(training)} training losses, {len(validation)} validation losses and "
+            f"{len(seconds)} times; expected as many of each."
+        )
+    return training, validation, seconds
+
+
+def _check_levels(sigmas: Any, level_losses: Any) -> tuple[FloatArray | None, FloatArray | None]:
+    levels = None if sigmas is None else np.asarray(sigmas, dtype=np.float64)
+    losses = None if level_losses is None else np.asarray(level_losses, dtype=np.float64)
+    if losses is not None and (levels is None or losses.ndim != 2 or losses.shape[1:] != levels.shape):
+        expected = "sigmas with it" if levels is None else f"(n_graphs, {len(levels)}), a column for each of sigmas"
+        raise ValueError(f"level_losses has shape {losses.shape}; expected {expected}.")
+    return levels, losses
