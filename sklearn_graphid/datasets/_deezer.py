@@ -243,8 +243,7 @@ def _read_zip(source: str, content: bytes) -> _EgoNets:
             return _parse(_read_member(archive, _EDGES_MEMBER), _read_member(archive, _TARGETS_MEMBER))
     except (*_DAMAGE, ValueError) as error:
         raise ValueError(
-            f"{source} is not the zip that SNAP publishes, or it is damaged ({error}); expected a copy of "
-            f"{_ADDRESS}."
+            f"{source} is not the zip that SNAP publishes, or it is damaged ({error}); expected a copy of {_ADDRESS}."
         ) from error
 
 

@@ -59,8 +59,16 @@ def make_grid_graphs(
     >>> graphs = make_grid_graphs(3, random_state=0)
     >>> [graph.shape[0] for graph in graphs]
     [49, 42, 48]
-    >>> make_grid_graphs(1, min_nodes=4, max_nodes=4, min_side=2, min_extra_edges=1, max_extra_edges=1,
-    ...                  shuffle_nodes=False, random_state=0)[0]
+    >>> make_grid_graphs(
+    ...     1,
+    ...     min_nodes=4,
+    ...     max_nodes=4,
+    ...     min_side=2,
+    ...     min_extra_edges=1,
+    ...     max_extra_edges=1,
+    ...     shuffle_nodes=False,
+    ...     random_state=0,
+    ... )[0]
     array([[0., 1., 1., 0.],
            [1., 0., 1., 1.],
            [1., 1., 0., 1.],
@@ -88,9 +96,7 @@ def make_grid_graphs(
 
 def _fitting_shapes(min_nodes: int, max_nodes: int, min_side: int, max_side: int) -> list[tuple[int, int]]:
     sides = range(min_side, max_side + 1)
-    shapes = [
-        (height, width) for height, width in product(sides, sides) if min_nodes <= height * width <= max_nodes
-    ]
+    shapes = [(height, width) for height, width in product(sides, sides) if min_nodes <= height * width <= max_nodes]
     if not shapes:
         raise ValueError(
             f"No grid fits: sides between min_side={min_side} and max_side={max_side} never give between "
@@ -111,9 +117,7 @@ def _check_room_for_extra_edges(shapes: list[tuple[int, int]], max_extra_edges: 
             )
 
 
-def _grid_with_extra_edges(
-    height: int, width: int, n_extra_edges: int, random: np.random.RandomState
-) -> FloatArray:
+def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: np.random.RandomState) -> FloatArray:
     adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
     rows, columns = np.nonzero(np.triu(adjacency == 0, 1))
     chosen = random.permutation(len(rows))[:n_extra_edges]

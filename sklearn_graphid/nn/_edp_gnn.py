@@ -219,9 +219,7 @@ class _EdgeLayer(nn.Module):
         self.gin = _MultiChannelGIN(n_channels, n_inputs, n_features, width, depth)
         self.pair_mlp = _LevelMLP(n_pair_inputs, n_hidden, n_new_channels, n_levels, normalise=True)
 
-    def forward(
-        self, channels: Tensor, nodes: Tensor, rows: Tensor, pair_mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, channels: Tensor, nodes: Tensor, rows: Tensor, pair_mask: Tensor | None) -> tuple[Tensor, Tensor]:
         nodes = self.gin(channels, nodes)
         flat_mask = None if pair_mask is None else pair_mask.flatten(2)
         one_way = self.pair_mlp(channels.flatten(2), rows, nodes, flat_mask).unflatten(2, channels.shape[2:])

@@ -57,10 +57,9 @@ class PPGN(nn.Module):
                 bound = 1 / math.sqrt(module.weight.shape[1])
                 nn.init.uniform_(module.weight, -bound, bound, generator=generator)
                 nn.init.zeros_(module.bias)
+            elif isinstance(module, PathBlock):
+                module.reset_parameters(generator)
         nn.init.constant_(self.density_logit, -2.0)
-        for block in self.blocks:
-            assert isinstance(block, PathBlock)
-            block.start_as_identity()
 
     def log_odds(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """Log-odds of every edge.
@@ -131,32 +130,38 @@ class ChannelLinear(nn.Module):
 
 
 class PathBlock(nn.Module):
-    """Extend paths by one product of feature matrices, mix in degrees, and adapt to the noise level."""
+    """Extend paths by squares of mixed feature matrices, mix in the nodes and the noise level, and add the result.
+
+    A square of a symmetric matrix is symmetric, and sums of squares span all products, so nothing is lost against
+    products of two factors. The passes over memory are what costs; additions are folded into matrix products.
+    """
 
     def __init__(self, width: int, n_frequencies: int):
         super().__init__()
-        self.factors = ChannelLinear(width, 2 * width)
+        self.factors = ChannelLinear(width, width)
         self.from_pair = ChannelLinear(width, width)
-        self.from_paths = ChannelLinear(width, width)
+        self.from_paths = nn.Parameter(torch.empty(width, width))
         self.from_nodes = ChannelLinear(width, width)
-        self.from_level = ChannelLinear(n_frequencies, 2 * width)
-        self.out = ChannelLinear(width, width)
+        self.from_level = ChannelLinear(n_frequencies, width)
+        self.out = nn.Parameter(torch.empty(width, width))
 
-    def start_as_identity(self) -> None:
-        """Make the block add nothing at first, so that deep stacks start as well as shallow ones."""
-        nn.init.zeros_(self.out.weight)
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialise what is not a `ChannelLinear`."""
+        bound = 1 / math.sqrt(len(self.from_paths))
+        nn.init.uniform_(self.from_paths, -bound, bound, generator=generator)
+        # The block adds nothing at first, so that deep stacks start as well as shallow ones.
+        nn.init.zeros_(self.out)
 
     def forward(self, features: Tensor, level: Tensor) -> Tensor:
-        n_nodes = features.shape[-1]
-        scale, shift = self.from_level(level)[..., None, None].chunk(2)
-        left, right = torch.relu(self.factors(features)).chunk(2)
-        # Sparse graphs have few paths between two nodes however large they are, so the square root keeps the
-        # product of order one from ten nodes to hundreds.
-        paths = left @ right / math.sqrt(n_nodes)
+        # Sparse graphs have few paths between two nodes however large they are, so the square root keeps sums over
+        # nodes of order one from ten nodes to hundreds.
+        root = math.sqrt(features.shape[-1])
+        flat = features.flatten(1)
+        factors = self.factors(features)
+        paths = (factors @ factors).flatten(1)
+        hidden = torch.addmm(self.from_pair.bias[:, None], self.from_pair.weight, flat)
+        hidden = torch.addmm(hidden, self.from_paths / root, paths).view_as(features)
         # Summed over a row: what a node's other pairs hold, its degree among them.
-        nodes = self.from_nodes(features.sum(-1) / math.sqrt(n_nodes))
-        hidden = self.from_pair(features) + self.from_paths(paths + paths.mT)
-        hidden = hidden + nodes[..., None] + nodes[..., None, :]
-        hidden = torch.relu(hidden * (1 + scale) + shift)
-        change: Tensor = self.out(hidden)
-        return features + change
+        nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
+        hidden = torch.relu(hidden + nodes[..., None] + nodes[..., None, :])
+        return torch.addmm(flat, self.out, hidden.flatten(1)).view_as(features)

@@ -108,9 +108,7 @@ def bucket_by_size(graphs: Sequence[FloatArray], device: torch.device) -> dict[i
     return {size: torch.stack(members).to(device) for size, members in sorted(buckets.items())}
 
 
-def shuffled_batches(
-    buckets: Mapping[int, Tensor], batch_size: int, generator: torch.Generator
-) -> Iterator[Tensor]:
+def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Every graph once (or more often, where there are few), in batches of one size and in random order."""
     n_batches = sum(math.ceil(len(members) / batch_size) for members in buckets.values())
     repeats = max(1, math.ceil(_FEWEST_BATCHES / n_batches))

@@ -30,9 +30,7 @@ class GraphPrior(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     @abstractmethod
-    def bind(
-        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
-    ) -> Denoiser:
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""
 
     def check_sigmas(self, sigmas: Sequence[float]) -> None:

@@ -46,9 +46,7 @@ class ErdosRenyiPrior(GraphPrior):
     def __init__(self, p: float = 0.1):
         self.p = p
 
-    def bind(
-        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
-    ) -> Denoiser:
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         if not 0 < self.p < 1:
             raise ValueError(f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1.")
         p = torch.full((n_nodes, n_nodes), self.p, dtype=dtype, device=device)
@@ -80,9 +78,7 @@ class StochasticBlockPrior(GraphPrior):
         self.labels = labels
         self.probabilities = probabilities
 
-    def bind(
-        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
-    ) -> Denoiser:
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         labels, probabilities = self._check(n_nodes)
         p = torch.tensor(probabilities[np.ix_(labels, labels)], dtype=dtype, device=device)
         return independent_denoiser(torch.logit(p))

@@ -260,9 +260,7 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):  # ty
         check_is_fitted(self, "weights_")
         return restore_network(self.architecture, self.network_settings_, self.weights_, device, dtype)
 
-    def bind(
-        self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None
-    ) -> Denoiser:
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         network = self._network(device, dtype)
         if not network.uses_known:
             known = None

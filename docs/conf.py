@@ -1,0 +1,43 @@
+"""How the documentation is built."""
+
+from __future__ import annotations
+
+import sklearn_graphid
+
+project = "sklearn_graphid"
+author = "The sklearn_graphid developers"
+project_copyright = f"2026, {author}"
+version = release = sklearn_graphid.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "auto_examples/**.ipynb", "auto_examples/**.md5", "examples/**"]
+
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
+html_show_sourcelink = False
+html_copy_source = False
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+}
