@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import datasets, filters, metrics
+from . import datasets, filters, metrics, plotting
 from ._known_edges import KnownEdges
 from .identifiers import (
     PAPER_SETTINGS,
@@ -28,4 +28,5 @@ __all__ = [
     "list_priors",
     "load_prior",
     "metrics",
+    "plotting",
 ]

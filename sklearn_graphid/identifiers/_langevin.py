@@ -259,9 +259,9 @@ class LangevinSystemIdentifier(_PosteriorIdentifier):
         Independent chains.
     n_levels : int, default=20
         Noise levels; "edge-flip" spaces them evenly in their logarithm, "langevin" evenly.
-    sigma_max, sigma_min : float, default=1.0 and 0.4
+    sigma_max, sigma_min : float, default=1.0 and 0.25
         The largest and the smallest noise level.
-    n_steps : int, default=2
+    n_steps : int, default=3
         Steps at each level: sweeps over all unknown pairs ("edge-flip"), or Langevin steps.
     step_size : float or None, default=None
         Langevin's epsilon: the step at a level is epsilon (sigma / sigma_min)^2. None derives the step from the
@@ -346,8 +346,8 @@ class LangevinSystemIdentifier(_PosteriorIdentifier):
         n_chains: int = 16,
         n_levels: int = 20,
         sigma_max: float = 1.0,
-        sigma_min: float = 0.4,
-        n_steps: int = 2,
+        sigma_min: float = 0.25,
+        n_steps: int = 3,
         step_size: float | None = None,
         temperature: float = 1.0,
         theta_learning_rate: float | None = None,

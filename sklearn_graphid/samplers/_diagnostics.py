@@ -9,8 +9,8 @@ from .._validation import FloatArray
 
 __all__ = ["effective_sample_size", "split_r_hat", "stuck_chains"]
 
-# A chain whose log posterior lies this far below the best chain's, beside what its own wandering explains, will not come
-# back: the odds against its mode are more than twenty thousand to one.
+# A chain whose log posterior lies this far below the best chain's, beside what its own wandering explains, will not
+# come back: the odds against its mode are more than twenty thousand to one.
 _HOPELESS = 10.0
 
 

@@ -36,6 +36,10 @@ _SMALLEST_PROBABILITY = 1e-6
 # largest noise level.
 _PRIOR_ROUNDS = 8
 _PRIOR_NOISE = (1.5, 0.5)
+# A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until the
+# next full sweep, which is every so many. Most pairs are that certain most of the time.
+_CERTAIN = -12.0
+_SWEEPS_BETWEEN_FULL_ONES = 4
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
 
@@ -75,15 +79,29 @@ def edge_flip_gibbs(
     """
     state = _start_from_prior(problem, denoise, settings, noise, state)
     adjacency = problem.assemble(state.pairs)
+    likelihood_gain = torch.zeros_like(state.pairs)
     n_sweeps = 0
     for sigma in settings.sigmas:
         for _ in range(settings.n_steps):
             prior = _prior_log_odds(problem, denoise, sigma, noise, state.pairs)
             state = _draw_parameters(problem, settings, noise, adjacency, state, n_sweeps < _FITTED_SWEEPS)
-            adjacency, probability, log_likelihood = _flip_sweep(problem, settings, noise, adjacency, prior, state)
+            order = noise.uniform(problem.n_unknown).argsort(1)
+            if n_sweeps % _SWEEPS_BETWEEN_FULL_ONES:
+                order = _uncertain_first(order, likelihood_gain + (1 - 2 * state.pairs) * prior)
+            log_likelihood = _flip_sweep(problem, settings, noise, adjacency, prior, state, order, likelihood_gain)
             state = state._replace(pairs=problem.gather(adjacency))
             n_sweeps += 1
+            # What a flip would gain, seen from the pair as it stands now.
+            odds = (likelihood_gain + (1 - 2 * state.pairs) * prior) / settings.temperature
+            probability = torch.sigmoid((1 - 2 * state.pairs) * odds)
             yield Sweep(state, sigma, probability, log_likelihood, _log_prior(state.pairs, prior))
+
+
+def _uncertain_first(order: Tensor, flip_gain: Tensor) -> Tensor:
+    """Keep of each chain's order what is uncertain, and as much of the rest as another chain's visits leave time for."""
+    certain = (flip_gain < _CERTAIN).gather(1, order)
+    n_visits = int((~certain).sum(1).max())
+    return order.gather(1, certain.to(torch.int8).argsort(dim=1, stable=True))[:, :n_visits]
 
 
 def _prior_log_odds(problem: Problem, denoise: Denoiser, sigma: float, noise: NormalSource, pairs: Tensor) -> Tensor:
@@ -135,28 +153,29 @@ def _flip_sweep(
     adjacency: Tensor,
     prior: Tensor,
     state: ChainState,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw every unknown pair once, in a random order of each chain's own."""
+    order: Tensor,
+    likelihood_gain: Tensor,
+) -> Tensor:
+    """Draw the pairs of every chain in its order, in place, and return the log-likelihood at the end.
+
+    `likelihood_gain` (chains, unknown pairs) is kept up to date with what a flip of each pair, as it stands, would add
+    to the log-likelihood when it was last looked at.
+    """
     chains = torch.arange(len(adjacency), device=adjacency.device)
-    order = noise.uniform(problem.n_unknown).argsort(1)
-    thresholds = torch.logit(noise.uniform(problem.n_unknown))
-    adjacency = adjacency.clone()
-    probability = torch.empty_like(prior)
+    thresholds = torch.logit(noise.uniform(order.shape[1]))
     log_likelihood = problem.log_likelihood(adjacency, state.theta, state.noise_std)
-    for visit in range(problem.n_unknown):
-        pair = order[:, visit]
+    for visit, pair in enumerate(order.unbind(1)):
         rows, columns = problem.rows[pair], problem.columns[pair]
         before = adjacency[chains, rows, columns]
         _set_pair(adjacency, chains, rows, columns, 1 - before)
         flipped = problem.log_likelihood(adjacency, state.theta, state.noise_std)
-        gain = flipped - log_likelihood + (1 - 2 * before) * prior[chains, pair]
-        # Where the flipped graph has no finite likelihood, a comparison with nan is False and the pair stays.
-        flips = thresholds[:, visit] < gain / settings.temperature
+        # Where the flipped graph has no finite likelihood, the pair stays.
+        gain = (flipped - log_likelihood).nan_to_num(-torch.inf)
+        flips = thresholds[:, visit] < (gain + (1 - 2 * before) * prior[chains, pair]) / settings.temperature
         _set_pair(adjacency, chains, rows, columns, torch.where(flips, 1 - before, before))
         log_likelihood = torch.where(flips, flipped, log_likelihood)
-        flip_probability = torch.sigmoid(gain / settings.temperature).nan_to_num(0.0)
-        probability[chains, pair] = torch.where(before > 0, 1 - flip_probability, flip_probability)
-    return adjacency, probability, log_likelihood
+        likelihood_gain[chains, pair] = torch.where(flips, -gain, gain)
+    return log_likelihood
 
 
 def _set_pair(adjacency: Tensor, chains: Tensor, rows: Tensor, columns: Tensor, values: Tensor) -> None:
