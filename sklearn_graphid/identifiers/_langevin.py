@@ -43,6 +43,9 @@ PAPER_SETTINGS: dict[str, Any] = {
     "point_estimate": "sample",
 }
 
+# Unseen graphs of a prior's own kind stay below this in all but one of a thousand cases.
+_LARGEST_SURPRISE = 5.0
+
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
@@ -413,12 +416,12 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
         return
     smallest, largest = prior.size_range_
     if not smallest / 2 <= known.n_nodes <= 2 * largest:
-        warnings.warn(
-            f"the network has {known.n_nodes} nodes, but the prior was trained on {smallest} to {largest}; what it "
-            f"says may not apply.",
-            UserWarning,
-            stacklevel=5,
-        )
+        reason = f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
+    elif (surprise := prior.surprise(known)) > _LARGEST_SURPRISE:
+        reason = f"its known part lies {surprise:.1f} standard deviations away from the training graphs"
+    else:
+        return
+    warnings.warn(f"the network does not look like what the prior knows: {reason}.", UserWarning, stacklevel=6)
 
 
 class LikelihoodLangevinIdentifier(_PosteriorIdentifier):

@@ -61,7 +61,8 @@ class EDPGNNDenoiser(nn.Module):
         sigmas = torch.tensor(self.settings["sigmas"], dtype=sigma.dtype, device=sigma.device)
         level = (sigma[:, None] - sigmas).abs().argmin(1)
         one_level: int | Tensor = int(level[0]) if bool((level == level[0]).all()) else level
-        return self.network(noisy, one_level)
+        score: Tensor = self.network(noisy, one_level)
+        return score
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[a | a~], not confined to [0, 1], as the network does not know that graphs are binary."""
@@ -81,14 +82,10 @@ class EDPGNNDenoiser(nn.Module):
 ARCHITECTURES = ("ppgn", "edp-gnn")
 
 
-def build_network(architecture: str, settings: Mapping[str, Any], seed: int | None = None) -> nn.Module:
-    """Make a network without touching the global random numbers; without a seed its weights are not set."""
-    kind: Any = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}[architecture]
-    with torch.device("meta"):
-        network: nn.Module = kind(**settings)
-    network = network.to_empty(device="cpu")
-    if seed is not None:
-        network.reset_parameters(torch.Generator().manual_seed(seed))  # type: ignore[operator]
+def build_network(architecture: str, settings: Mapping[str, Any], seed: int) -> nn.Module:
+    """Make a network with weights drawn from a seed, without touching the global random numbers."""
+    network = _unborn(architecture, settings).to_empty(device="cpu")
+    network.reset_parameters(torch.Generator().manual_seed(seed))  # type: ignore[operator]
     return network
 
 
@@ -100,13 +97,26 @@ def restore_network(
     dtype: torch.dtype = torch.float32,
 ) -> nn.Module:
     """Rebuild a trained network from plain arrays, ready for use."""
-    network = build_network(architecture, settings)
-    state = {name: torch.from_numpy(np.array(value)) for name, value in weights.items()}
-    try:
-        network.load_state_dict(state)
-    except RuntimeError as error:
-        raise ValueError(f"the weights do not fit the architecture {architecture!r}: {error}") from error
+    network = _unborn(architecture, settings)
+    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    for name in {**expected, **weights}:
+        here = weights[name].shape if name in weights else "missing"
+        if here != expected.get(name, "missing"):
+            raise ValueError(
+                f"the weights do not fit the architecture {architecture!r}: the shape of {name!r} is {here}, expected "
+                f"{expected.get(name, 'missing')}."
+            )
+    # Copies, as a network must not share memory with what it was made from, and arrays may be read-only.
+    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()}, assign=True)
     return network.to(device=device, dtype=dtype).eval().requires_grad_(False)
+
+
+def _unborn(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
+    """A network that knows its shapes but has no memory yet, nor drawn a random number."""
+    kind: Any = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}[architecture]
+    with torch.device("meta"):
+        network: nn.Module = kind(**settings)
+    return network
 
 
 def to_numpy(network: nn.Module) -> dict[str, npt.NDArray[Any]]:

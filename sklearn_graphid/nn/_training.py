@@ -23,16 +23,20 @@ __all__ = [
     "TrainingSettings",
     "TrainingState",
     "denoising_losses",
+    "graphs_at_once",
     "symmetric_normal",
     "train_network",
 ]
 
-# A small training set is shown several times with fresh noise, until an epoch has this many batches.
+# A small training set is shown several times in an epoch, with fresh noise: as often as would make this many batches
+# if they were no fuller than those of a single pass.
 _FEWEST_BATCHES = 50
 _WARM_UP_STEPS = 100
 _AVERAGING = 0.999
 # Noise draws for each validation graph: the same ones at every epoch, so that losses compare.
 _VALIDATION_DRAWS = 4
+# Half a megabyte for sixteen features of every pair: larger batches fall out of the processor's cache.
+_PAIRS_AT_ONCE = 8_000
 
 
 class NoiseLaw(NamedTuple):
@@ -65,7 +69,10 @@ class TrainingSettings(NamedTuple):
 
 
 class TrainingState(NamedTuple):
-    """Everything a run needs to go on after an interruption."""
+    """Everything a run needs to go on after an interruption.
+
+    All but `best` is the run's own memory, and changes when the run goes on.
+    """
 
     weights: dict[str, Tensor]
     averaged: dict[str, Tensor]
@@ -73,6 +80,10 @@ class TrainingState(NamedTuple):
     first_moments: dict[str, Tensor]
     second_moments: dict[str, Tensor]
     n_steps: int
+    n_epochs: int
+    n_stale: int  # epochs since the best one
+    best_loss: float
+    seconds: float
 
 
 class Epoch(NamedTuple):
@@ -121,19 +132,33 @@ def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: 
         yield buckets[size][chunk.to(buckets[size].device)]
 
 
+def graphs_at_once(n_nodes: int) -> int:
+    """How many graphs of a size make the fastest batch, per graph, when nothing is learned from it."""
+    return max(1, _PAIRS_AT_ONCE // n_nodes**2)
+
+
 def denoising_losses(
     network: Any, graphs: Sequence[FloatArray], sigmas: Sequence[float], n_draws: int, seed: int, device: torch.device
 ) -> Tensor:
-    """Training loss of every graph at every level, (graphs, levels), averaged over `n_draws` noise draws."""
+    """Training loss of every graph at every level, (graphs, levels), averaged over `n_draws` noise draws.
+
+    A batch holds levels and draws of one graph, and graphs of one size meet the same noise. So the losses of a graph do
+    not depend on its companions, not even in their last bits, and those of two graphs differ by the graphs alone.
+    """
     losses = torch.empty(len(graphs), len(sigmas))
-    generator = seeded_generator(seed)
+    levels = torch.tensor(sigmas, dtype=torch.float32).repeat_interleave(n_draws)
+    noises: dict[int, Tensor] = {}
     with torch.inference_mode():
         for row, graph in enumerate(graphs):
-            clean = torch.tensor(graph, dtype=torch.float32).expand(n_draws, -1, -1)
-            for column, sigma in enumerate(sigmas):
-                noisy = clean + sigma * symmetric_normal(clean, generator)
-                level = torch.full((n_draws,), sigma, device=device)
-                losses[row, column] = network.loss(clean.to(device), noisy.to(device), level).mean()
+            n_nodes = len(graph)
+            if n_nodes not in noises:
+                draws = symmetric_normal(torch.empty(len(levels), n_nodes, n_nodes), seeded_generator(seed + n_nodes))
+                noises[n_nodes] = levels[:, None, None] * draws
+            clean = torch.tensor(graph, dtype=torch.float32).expand_as(noises[n_nodes])
+            noisy = clean + noises[n_nodes]
+            parts = zip(*(part.split(graphs_at_once(n_nodes)) for part in (clean, noisy, levels)), strict=True)
+            loss = torch.cat([network.loss(*(tensor.to(device) for tensor in part)).cpu() for part in parts])
+            losses[row] = loss.view(len(sigmas), n_draws).mean(1)
     return losses
 
 
@@ -145,66 +170,107 @@ def train_network(
     settings: TrainingSettings,
     seed: int,
     device: torch.device,
-    resume: tuple[TrainingState, Sequence[Epoch]] | None = None,
+    resume: TrainingState | None = None,
 ) -> Iterator[Epoch]:
     """Train and yield at the end of every epoch; the caller stops by no longer asking.
 
     Adam with decoupled weight decay, a warm-up and a cosine to zero over the epochs or, where it runs out sooner,
     over the time; gradients are clipped; what is validated and kept is an exponential average of the weights.
+
+    A run that goes on from the state of an epoch ends with the same bits as one that was never interrupted, unless a
+    time limit rules its schedule.
     """
-    network = network.to(device)
     buckets = bucket_by_size(graphs, device)
     held_out = _fixed_validation(validation, law, seed)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4)
-    averaged = {name: value.detach().clone() for name, value in network.state_dict().items()}
-    best, best_loss, stale, n_steps, first_epoch, elapsed = averaged, math.inf, 0, 0, 0, 0.0
+    run = _Run(network.to(device), law, settings, resume)
+    best, best_loss, n_stale, first = _copy(run.averaged), math.inf, 0, 0
     if resume is not None:
-        state, past = resume
-        averaged, best, n_steps = state.averaged, state.best, state.n_steps
-        _restore(network, optimizer, state)
-        first_epoch, elapsed = len(past), past[-1].seconds
-        for epoch in past:
-            best_loss, stale = (_judged(epoch), 0) if epoch.is_best else (best_loss, stale + 1)
-    start = time.monotonic() - elapsed
-    for number in range(first_epoch, settings.max_epochs):
-        generator = seeded_generator(seed + 7919 * (number + 1))
-        network.train()
-        total, n_graphs = torch.zeros((), dtype=torch.float64), 0
-        batches = list(shuffled_batches(buckets, settings.batch_size, generator))
-        for index, clean in enumerate(batches):
-            progress = _progress(number + index / len(batches), start, settings)
-            if progress >= 1:
-                break
-            rate = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
-            optimizer.param_groups[0]["lr"] = rate * min(1.0, (n_steps + 1) / _WARM_UP_STEPS)
-            total += len(clean) * _gradient_step(network, optimizer, clean, law, settings, generator)
-            n_graphs += len(clean)
-            n_steps += 1
-            _average(averaged, network, n_steps)
-        validation_loss = _validate(network, averaged, held_out, device)
-        training_loss = float(total) / max(1, n_graphs)
-        seconds = time.monotonic() - start
+        best, best_loss, n_stale, first = resume.best, resume.best_loss, resume.n_stale, resume.n_epochs
+    for number in range(first, settings.max_epochs):
+        out_of_patience = settings.patience is not None and n_stale >= settings.patience
+        if out_of_patience or (run.n_steps > 0 and run.progress(number) >= 1):
+            return
+        training_loss = run.train_epoch(number, buckets, seeded_generator(seed + 7919 * (number + 1)))
+        validation_loss = _validate(network, run.averaged, held_out, device)
         judged = training_loss if math.isnan(validation_loss) else validation_loss
         is_best = judged < best_loss
-        best_loss, stale = (judged, 0) if is_best else (best_loss, stale + 1)
         if is_best:
-            best = {name: value.clone() for name, value in averaged.items()}
-        state = _snapshot(network, optimizer, averaged, best, n_steps)
-        yield Epoch(number, training_loss, validation_loss, seconds, is_best, state)
-        out_of_patience = settings.patience is not None and stale >= settings.patience
-        if out_of_patience or _progress(number + 1, start, settings) >= 1:
-            return
+            best, best_loss = _copy(run.averaged), judged
+        n_stale = 0 if is_best else n_stale + 1
+        state = run.state(best, best_loss, n_stale, number + 1)
+        yield Epoch(number, training_loss, validation_loss, state.seconds, is_best, state)
 
 
-def _judged(epoch: Epoch) -> float:
-    return epoch.training_loss if math.isnan(epoch.validation_loss) else epoch.validation_loss
+class _Run:
+    """The parts of a training run that move: weights, their average, the optimizer, and the clock."""
+
+    def __init__(self, network: nn.Module, law: NoiseLaw, settings: TrainingSettings, resume: TrainingState | None):
+        self.network, self.law, self.settings = network, law, settings
+        self.optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4)
+        self.averaged = _copy(network.state_dict())
+        self.n_steps = 0
+        self.start = time.monotonic()
+        if resume is not None:
+            self._restore(resume)
+
+    def _restore(self, state: TrainingState) -> None:
+        self.network.load_state_dict(state.weights)
+        for name, value in state.averaged.items():
+            self.averaged[name].copy_(value)
+        for name, parameter in self.network.named_parameters():
+            if name in state.first_moments:
+                self.optimizer.state[parameter] = {
+                    "step": torch.tensor(float(state.n_steps)),
+                    "exp_avg": state.first_moments[name].to(parameter.device, copy=True),
+                    "exp_avg_sq": state.second_moments[name].to(parameter.device, copy=True),
+                }
+        self.n_steps = state.n_steps
+        self.start -= state.seconds
+
+    def state(self, best: dict[str, Tensor], best_loss: float, n_stale: int, n_epochs: int) -> TrainingState:
+        moments = {name: self.optimizer.state[value] for name, value in self.network.named_parameters()}
+        return TrainingState(
+            weights=self.network.state_dict(),
+            averaged=self.averaged,
+            best=best,
+            first_moments={name: moment["exp_avg"] for name, moment in moments.items() if moment},
+            second_moments={name: moment["exp_avg_sq"] for name, moment in moments.items() if moment},
+            n_steps=self.n_steps,
+            n_epochs=n_epochs,
+            n_stale=n_stale,
+            best_loss=best_loss,
+            seconds=time.monotonic() - self.start,
+        )
+
+    def progress(self, epochs: float) -> float:
+        """How much of the schedule is over, after so many epochs."""
+        by_epochs = epochs / self.settings.max_epochs
+        if self.settings.max_time is None:
+            return by_epochs
+        return max(by_epochs, (time.monotonic() - self.start) / self.settings.max_time)
+
+    def train_epoch(self, number: int, buckets: Mapping[int, Tensor], generator: torch.Generator) -> float:
+        """Show every graph, or as many as there is time for, and return their mean loss."""
+        self.network.train()
+        total, n_graphs = 0.0, 0
+        batches = list(shuffled_batches(buckets, self.settings.batch_size, generator))
+        for index, clean in enumerate(batches):
+            progress = self.progress(number + index / len(batches))
+            if progress >= 1 and n_graphs > 0:
+                break
+            rate = self.settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+            self.optimizer.param_groups[0]["lr"] = rate * min(1.0, (self.n_steps + 1) / _WARM_UP_STEPS)
+            total += len(clean) * _gradient_step(
+                self.network, self.optimizer, clean, self.law, self.settings.known_share, generator
+            )
+            n_graphs += len(clean)
+            self.n_steps += 1
+            _average(self.averaged, self.network, self.n_steps)
+        return total / n_graphs
 
 
-def _progress(epochs: float, start: float, settings: TrainingSettings) -> float:
-    by_epochs = epochs / settings.max_epochs
-    if settings.max_time is None:
-        return by_epochs
-    return max(by_epochs, (time.monotonic() - start) / settings.max_time)
+def _copy(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in weights.items()}
 
 
 def _gradient_step(
@@ -212,13 +278,13 @@ def _gradient_step(
     optimizer: torch.optim.Optimizer,
     clean: Tensor,
     law: NoiseLaw,
-    settings: TrainingSettings,
+    known_share: float,
     generator: torch.Generator,
 ) -> float:
     sigma = law.draw(len(clean), generator).to(clean)
     noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
     known = None
-    if network.uses_known and float(torch.rand((), generator=generator)) < settings.known_share:
+    if network.uses_known and float(torch.rand((), generator=generator)) < known_share:
         known = random_known(clean, generator)
         noisy = torch.where(known > 0, clean, noisy)
     loss = network.loss(clean, noisy, sigma, known).mean()
@@ -258,32 +324,10 @@ def _fixed_validation(validation: Sequence[FloatArray], law: NoiseLaw, seed: int
 def _validate(network: Any, averaged: dict[str, Tensor], held_out: list[_HeldOut], device: torch.device) -> float:
     if not held_out:
         return math.nan
-    current = {name: value.clone() for name, value in network.state_dict().items()}
+    current = _copy(network.state_dict())
     network.load_state_dict(averaged)
     network.eval()
     with torch.inference_mode():
         total = sum(float(network.loss(*(t.to(device) for t in part)).double().sum()) for part in held_out)
     network.load_state_dict(current)
     return total / sum(len(part.clean) for part in held_out)
-
-
-def _snapshot(
-    network: nn.Module, optimizer: torch.optim.Optimizer, averaged: Any, best: Any, n_steps: int
-) -> TrainingState:
-    names = [name for name, _ in network.named_parameters()]
-    moments = [optimizer.state.get(parameter, {}) for parameter in network.parameters()]
-    firsts = {name: m["exp_avg"] for name, m in zip(names, moments, strict=True) if m}
-    seconds = {name: m["exp_avg_sq"] for name, m in zip(names, moments, strict=True) if m}
-    weights = {name: value.detach() for name, value in network.state_dict().items()}
-    return TrainingState(weights, averaged, best, firsts, seconds, n_steps)
-
-
-def _restore(network: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
-    network.load_state_dict(state.weights)
-    for name, parameter in network.named_parameters():
-        if name in state.first_moments:
-            optimizer.state[parameter] = {
-                "step": torch.tensor(float(state.n_steps)),
-                "exp_avg": state.first_moments[name].clone(),
-                "exp_avg_sq": state.second_moments[name].clone(),
-            }

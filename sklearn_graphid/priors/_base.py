@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ __all__ = ["Denoiser", "GraphPrior"]
 Denoiser = Callable[[Tensor, float], Tensor]
 
 
-class GraphPrior(BaseEstimator, ABC):  # type: ignore[misc]
+class GraphPrior(BaseEstimator, ABC):
     """Base of all priors.
 
     A prior is used through its denoiser, E[A | A~]. The score of the annealed prior follows from it by Tweedie's
@@ -92,12 +93,14 @@ def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatA
         raise ValueError("adjacency holds nan or infinity; expected finite numbers.")
     if not np.array_equal(array, np.swapaxes(array, -1, -2)):
         raise ValueError("adjacency is not symmetric; expected the same noise on both entries of a pair.")
+    # A node is not joined to itself, and what stands there must not reach a network.
+    array = array * (1 - np.eye(array.shape[-1]))
     if array.ndim == 3:
         return array, lambda result: result
     return array[None], lambda result: result[0]
 
 
 def _check_sigma(sigma: Any) -> float:
-    if isinstance(sigma, bool) or not np.isscalar(sigma) or not np.isreal(sigma) or not 0 < float(sigma) < np.inf:
+    if isinstance(sigma, bool) or not isinstance(sigma, Real) or not 0 < float(sigma) < np.inf:
         raise ValueError(f"sigma={sigma!r}; expected a positive number.")
     return float(sigma)

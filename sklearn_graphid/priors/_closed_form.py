@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class ErdosRenyiPrior(GraphPrior):
         self.p = p
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
-        if not 0 < self.p < 1:
+        if not isinstance(self.p, Real) or not 0 < self.p < 1:
             raise ValueError(f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1.")
         p = torch.full((n_nodes, n_nodes), self.p, dtype=dtype, device=device)
         return independent_denoiser(torch.logit(p))
@@ -87,8 +88,10 @@ class StochasticBlockPrior(GraphPrior):
         labels = np.asarray(self.labels)
         probabilities = np.atleast_2d(np.asarray(self.probabilities, dtype=np.float64))
         n_groups = len(probabilities)
-        # The diagonal is a probability like the others here, so it is checked apart from the shared helper.
-        check_edge_probabilities(probabilities, n_groups, "probabilities")
+        # The diagonal is a probability like the others here, so it is put back after the shared check.
+        diagonal = np.diagonal(probabilities)
+        probabilities = check_edge_probabilities(probabilities, n_groups, "probabilities")
+        np.fill_diagonal(probabilities, diagonal)
         if not ((probabilities > 0) & (probabilities < 1)).all():
             raise ValueError("probabilities of StochasticBlockPrior must lie strictly between 0 and 1.")
         if labels.shape != (n_nodes,):

@@ -1,8 +1,10 @@
-"""Weights on disk: safetensors with JSON metadata. Reading never runs code."""
+"""Arrays and facts on disk: safetensors with JSON metadata and a digest of both. Reading never runs code."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,45 +14,82 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-__all__ = ["read_weights", "write_weights"]
+__all__ = ["CHECKPOINT", "PRIOR", "Arrays", "digest_arrays", "partial_path", "read_arrays", "write_arrays"]
 
-_FORMAT = "sklearn_graphid prior"
-_VERSION = 1
+# What a file says it is.
+PRIOR = "sklearn_graphid prior"
+CHECKPOINT = "sklearn_graphid training checkpoint"
 
-Weights = dict[str, npt.NDArray[Any]]
+_VERSION = 2  # version 1 had no digest
+
+Arrays = dict[str, npt.NDArray[Any]]
 
 
-def write_weights(path: str | Path, weights: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-    """Write arrays and facts that are plain JSON, under a temporary name first so that no half file is left."""
+def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    """Write arrays, and facts that are plain JSON.
+
+    They go under a temporary name first, which then replaces the file in one step: whenever the process dies, there is
+    a whole file under the name, the old one or the new one.
+    """
     path = Path(path)
-    metadata = {"format": _FORMAT, "version": str(_VERSION), "facts": json.dumps(facts, sort_keys=True)}
-    partial = path.with_name(path.name + ".partial")
-    save_file({name: np.ascontiguousarray(value) for name, value in weights.items()}, partial, metadata=metadata)
-    partial.replace(path)
+    arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    text = json.dumps(facts, sort_keys=True)
+    digest = digest_arrays(arrays, text)
+    metadata = {"format": kind, "version": str(_VERSION), "facts": text, "sha256": digest}
+    partial = partial_path(path)
+    try:
+        save_file(arrays, partial, metadata=metadata)
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
-def read_weights(path: str | Path) -> tuple[Weights, dict[str, Any]]:
-    """Read what `write_weights` wrote; a truncated, tampered or foreign file is a ValueError."""
+def partial_path(path: Path) -> Path:
+    """Where a file is written before it takes its name."""
+    return path.with_name(path.name + ".partial")
+
+
+def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
+    """Read what `write_arrays` wrote; a truncated, changed or foreign file is a ValueError."""
     path = Path(path)
-    if not path.is_file():
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; expected a safetensors file.")
+    if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    # Besides its own error, safetensors lets those of numpy through, for types that numpy does not have.
+    except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is not a whole safetensors file: {error}") from error
-    if metadata.get("format") != _FORMAT:
-        raise ValueError(f"{str(path)!r} is a safetensors file, but not a prior saved by GraphPriorScore.save.")
-    if metadata.get("version") != str(_VERSION):
-        raise ValueError(
-            f"{str(path)!r} has format version {metadata.get('version')!r}; this release reads version {_VERSION}."
-        )
+    if metadata.get("format") != kind:
+        raise ValueError(f"{str(path)!r} is a safetensors file, but not a {kind}.")
+    version, text = metadata.get("version"), metadata.get("facts", "")
+    if version not in ("1", str(_VERSION)):
+        raise ValueError(f"{str(path)!r} has format version {version!r}; this release reads up to {_VERSION}.")
+    if version != "1" and metadata.get("sha256") != digest_arrays(arrays, text):
+        raise ValueError(f"{str(path)!r} was changed after it was written: its content does not have its SHA-256.")
     try:
-        facts = json.loads(metadata["facts"])
-    except (KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"{str(path)!r} has metadata that cannot be read.") from error
-    for name, value in weights.items():
-        if not np.isfinite(value).all():
-            raise ValueError(f"{str(path)!r} holds weights that are not finite, in {name!r}.")
-    return weights, facts
+        facts = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{str(path)!r} has metadata that cannot be read: {error}") from error
+    if not isinstance(facts, dict):
+        raise ValueError(f"{str(path)!r} has metadata that cannot be read: it is not a JSON object.")
+    for name, value in arrays.items():
+        if value.dtype.kind != "f" or not np.isfinite(value).all():
+            raise ValueError(f"{str(path)!r} holds weights that are not finite numbers, in {name!r}.")
+    return arrays, facts
+
+
+def digest_arrays(arrays: Mapping[str, npt.NDArray[Any]], text: str = "") -> str:
+    """SHA-256 of arrays with their names, types and shapes, and of a text."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        value = np.ascontiguousarray(arrays[name])
+        digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,211 @@
+"""A trained network as a prior: everything but its training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from .._known_edges import KnownEdges
+from .._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
+from .._validation import FloatArray, check_graphs
+from ..nn import denoising_losses, restore_network
+from ..samplers import sample_prior
+from ._base import Denoiser, GraphPrior
+from ._files import Arrays
+from ._surprise import Calibration, surprise
+
+__all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
+
+# The network that takes any noise level is trained beyond the schedule's ends: a sampler may start from more noise
+# than the paper's, and below the lower end a pair's own value leaves nothing to learn.
+_TRAINED_BEYOND = 3.0
+_LITTLE_NOISE = 0.12
+# Published checkpoints do not say what sizes they were trained on,
+ANY_SIZE = (2, 10**6)
+# and round their noise levels to eight digits.
+SAME_LEVEL = 1e-6
+_SCORE_DRAWS = 4  # of noise, for each graph and level
+_SAMPLING_LEVELS = 30
+
+
+def trained_range(sigma_max: float) -> tuple[float, float]:
+    """The lowest and the highest noise level that the network which takes any level is trained for."""
+    return min(_LITTLE_NOISE, sigma_max), _TRAINED_BEYOND * sigma_max
+
+
+class NetworkPrior(TransformerMixin, GraphPrior):
+    """Denoise, judge and draw graphs with a network that is kept as plain arrays."""
+
+    device: str
+    architecture_: str
+    network_settings_: dict[str, Any]
+    weights_: Arrays
+    sigmas_: FloatArray
+    size_range_: tuple[int, int]
+    known_loss_: Calibration | None
+
+    def _network(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Any:
+        check_is_fitted(self, "weights_")
+        return restore_network(self.architecture_, self.network_settings_, self.weights_, device, dtype)
+
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
+        network = self._network(device, dtype)
+        if not network.uses_known:
+            known = None
+
+        def denoise(adjacency: Tensor, sigma: float) -> Tensor:
+            levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
+            clean: Tensor = network.denoise(adjacency, levels, known)
+            return clean
+
+        return denoise
+
+    def check_sigmas(self, sigmas: Sequence[float]) -> None:
+        check_is_fitted(self, "weights_")
+        if self.architecture_ == "ppgn":
+            return
+        for sigma in sigmas:
+            if np.abs(self.sigmas_ - sigma).min() > SAME_LEVEL * sigma:
+                levels = ", ".join(f"{level:.4g}" for level in self.sigmas_)
+                raise ValueError(
+                    f"the prior was trained for the noise levels {levels}, and {sigma:.4g} is not among them. Use "
+                    f"n_levels={len(self.sigmas_)}, sigma_max={self.sigmas_[0]:.4g} and "
+                    f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
+                )
+
+    def _losses(self, graphs: list[FloatArray]) -> FloatArray:
+        device = resolve_device(self.device)
+        with torch_threads(1):
+            losses = denoising_losses(
+                self._network(device), graphs, [float(s) for s in self.sigmas_], _SCORE_DRAWS, 0, device
+            )
+        return np.asarray(losses.double().numpy())
+
+    def transform(self, graphs: Any) -> FloatArray:
+        """Denoising loss of every graph at every noise level.
+
+        Parameters
+        ----------
+        graphs : list of arrays, sparse matrices or networkx graphs
+            The graphs to judge.
+
+        Returns
+        -------
+        ndarray of shape (n_graphs, n_levels)
+            Low where the graph looks like the training graphs. The noise depends on nothing but the size of a graph:
+            it is the same at every call, for graphs of one size, and whatever other graphs there are.
+        """
+        check_is_fitted(self, "weights_")
+        return self._losses(check_graphs(graphs))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            One name for each noise level.
+        """
+        check_is_fitted(self, "weights_")
+        return np.array([f"denoising_loss_{sigma:.4g}" for sigma in self.sigmas_], dtype=object)
+
+    def score(self, graphs: Any, y: Any = None) -> float:
+        """How well the prior knows these graphs.
+
+        Parameters
+        ----------
+        graphs : list of arrays, sparse matrices or networkx graphs
+            The graphs to judge.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the mean denoising loss: higher is better.
+        """
+        return -float(self.transform(graphs).mean())
+
+    def surprise(self, known: KnownEdges) -> float:
+        """How many standard deviations the known part of a network is away from the training graphs.
+
+        Parameters
+        ----------
+        known : KnownEdges, or array-like with 0, 1, and nan where unknown
+            The network.
+
+        Returns
+        -------
+        float
+            Below about 3 for networks like those of the training; above 5, what the prior says may not apply. nan where
+            it cannot be told: fewer than eight pairs are known, or the network of the prior takes no known pairs.
+        """
+        check_is_fitted(self, "weights_")
+        if not isinstance(known, KnownEdges):
+            known = KnownEdges.from_array(known)
+        if self.known_loss_ is None:
+            return math.nan
+        with torch_threads(1):
+            network = self._network(resolve_device(self.device))
+            return surprise(network, known.values, known.mask, float(self.sigmas_[0]), self.known_loss_)
+
+    def sample(self, n_samples: int = 1, n_nodes: int | None = None, random_state: Any = None) -> list[FloatArray]:
+        """Draw new graphs from the prior.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+        n_nodes : int or None, default=None
+            Their size. None: each takes a size between the smallest and the largest training graph, all of them
+            equally likely.
+        random_state : int, RandomState or None, default=None
+            Makes the draw reproducible.
+
+        Returns
+        -------
+        list of ndarray of shape (n_nodes, n_nodes)
+            Adjacency matrices: symmetric, 0 or 1, with a zero diagonal.
+        """
+        check_is_fitted(self, "weights_")
+        if n_nodes is None and self.size_range_ == ANY_SIZE:
+            raise ValueError("n_nodes=None, but the sizes of the training graphs are not on record; expected a number.")
+        for name, value, least in (("n_samples", n_samples, 1), ("n_nodes", n_nodes, 2)):
+            if value is not None and (not isinstance(value, Integral) or value < least):
+                raise ValueError(f"{name}={value!r}; expected an integer of at least {least}.")
+        rng = check_random_state(random_state)
+        low, high = (n_nodes, n_nodes) if n_nodes is not None else self.size_range_
+        sizes = rng.randint(low, high + 1, size=n_samples)
+        seed = draw_seeds(rng, 1)[0]
+        device = resolve_device(self.device)
+        graphs: list[FloatArray | None] = [None] * n_samples
+        with torch.inference_mode(), torch_threads(1):
+            for size in np.unique(sizes):
+                places = np.flatnonzero(sizes == size)
+                denoise = self.bind(int(size), device, torch.float32)
+                generator = seeded_generator(seed + int(size))
+                drawn = sample_prior(denoise, len(places), int(size), self._sampling_sigmas(), generator, device)
+                for place, graph in zip(places, drawn.double().cpu().numpy(), strict=True):
+                    graphs[place] = graph
+        return [graph for graph in graphs if graph is not None]
+
+    def _sampling_sigmas(self) -> list[float]:
+        if self.architecture_ == "edp-gnn":
+            return [float(sigma) for sigma in self.sigmas_]
+        lowest, highest = trained_range(float(self.sigmas_[0]))
+        return [float(sigma) for sigma in np.geomspace(highest, lowest, _SAMPLING_LEVELS)]
