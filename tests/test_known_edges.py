@@ -76,12 +76,8 @@ def test_masked_entries_are_unknown(known):
     assert_same(KnownEdges.from_array(masked), known)
 
 
-@pytest.mark.parametrize(
-    "values", [TRIANGLE, sparse.csr_array(TRIANGLE), nx.complete_graph(3), TRIANGLE.tolist()]
-)
-@pytest.mark.parametrize(
-    "mask", [FULL_MASK, sparse.csr_array(FULL_MASK), FULL_MASK.tolist(), FULL_MASK * 1.0]
-)
+@pytest.mark.parametrize("values", [TRIANGLE, sparse.csr_array(TRIANGLE), nx.complete_graph(3), TRIANGLE.tolist()])
+@pytest.mark.parametrize("mask", [FULL_MASK, sparse.csr_array(FULL_MASK), FULL_MASK.tolist(), FULL_MASK * 1.0])
 def test_every_kind_of_matrix_will_do(mask, values):
     np.testing.assert_array_equal(KnownEdges(mask, values).to_array(), TRIANGLE)
 
@@ -296,9 +292,7 @@ PAIRS = np.random.default_rng(0).normal(size=(N_NODES, N_NODES))  # as many pair
 def test_cross_validation_passes_it_whole(routing):
     known = KnownEdges.nothing(N_NODES)
     with sklearn.config_context(enable_metadata_routing=routing):
-        result = cross_validate(
-            Recorder(), PAIRS, PAIRS, cv=3, params={"known_mask": known}, return_estimator=True
-        )
+        result = cross_validate(Recorder(), PAIRS, PAIRS, cv=3, params={"known_mask": known}, return_estimator=True)
     assert all(estimator.received_ is known for estimator in result["estimator"])
 
 

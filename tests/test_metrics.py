@@ -53,9 +53,7 @@ def test_scores_are_scikit_learns_on_the_unknown_pairs(seed):
     truth, probabilities, known = random_system(seed)
     true_pairs, probable_pairs = pairs_by_hand(truth, probabilities, known)
     assert edge_f1_score(truth, probabilities, known) == f1_score(true_pairs, probable_pairs > 0.5)
-    assert edge_f1_score(truth, probabilities, known, threshold=0.3) == f1_score(
-        true_pairs, probable_pairs > 0.3
-    )
+    assert edge_f1_score(truth, probabilities, known, threshold=0.3) == f1_score(true_pairs, probable_pairs > 0.3)
     assert edge_roc_auc_score(truth, probabilities, known) == roc_auc_score(true_pairs, probable_pairs)
 
 
@@ -63,9 +61,7 @@ def test_scores_are_scikit_learns_on_the_unknown_pairs(seed):
 def test_reliability_curve_is_scikit_learns_where_bins_hold_something(n_bins):
     truth, probabilities, known = random_system(0)
     curve = edge_reliability_curve(truth, probabilities, known, n_bins=n_bins)
-    fraction_true, mean_predicted = calibration_curve(
-        *pairs_by_hand(truth, probabilities, known), n_bins=n_bins
-    )
+    fraction_true, mean_predicted = calibration_curve(*pairs_by_hand(truth, probabilities, known), n_bins=n_bins)
     filled = curve.counts > 0
     np.testing.assert_allclose(curve.mean_predicted[filled], mean_predicted)
     np.testing.assert_allclose(curve.fraction_true[filled], fraction_true)
@@ -135,9 +131,7 @@ def test_auc_of_perfect_inverted_and_constant_scores():
 
 def test_auc_needs_both_classes():
     for one_class in (np.zeros((3, 3)), 1 - np.eye(3)):
-        with pytest.warns(
-            UndefinedMetricWarning, match="edge_roc_auc_score is undefined .* edges and non-edges"
-        ):
+        with pytest.warns(UndefinedMetricWarning, match="edge_roc_auc_score is undefined .* edges and non-edges"):
             assert math.isnan(edge_roc_auc_score(one_class, np.full((3, 3), 0.5)))
 
 
@@ -204,12 +198,8 @@ def test_one_system_in_a_list_is_one_system():
     expected = edge_calibration_error(truth, probabilities, known)
     assert edge_calibration_error([truth], [probabilities], [known]) == expected
     assert edge_calibration_error(truth[None], probabilities[None], known.to_array()[None]) == expected
-    assert (
-        edge_calibration_error([nx.from_numpy_array(truth)], [probabilities.tolist()], (known,)) == expected
-    )
-    assert edge_calibration_error([truth.tolist()], [probabilities]) == edge_calibration_error(
-        truth, probabilities
-    )
+    assert edge_calibration_error([nx.from_numpy_array(truth)], [probabilities.tolist()], (known,)) == expected
+    assert edge_calibration_error([truth.tolist()], [probabilities]) == edge_calibration_error(truth, probabilities)
 
 
 def test_none_known_serves_a_list():
@@ -265,9 +255,7 @@ def test_wrong_matrices_are_refused(metric, arguments, message):
 
 @pytest.mark.parametrize("odd", [-0.1, 1.1])
 def test_calibration_wants_probabilities(odd):
-    with pytest.raises(
-        ValueError, match=f"edge_probabilities holds the value {odd}; expected .* between 0 and 1"
-    ):
+    with pytest.raises(ValueError, match=f"edge_probabilities holds the value {odd}; expected .* between 0 and 1"):
         edge_calibration_error(PATH, np.full((4, 4), odd))
 
 
@@ -324,7 +312,5 @@ def test_theta_nrmse_of_a_true_zero_is_undefined():
     [([1.0, 2.0], [1.0]), ([1.0], [[1.0]]), ([], []), (np.ones((1, 1, 1)), np.ones((1, 1, 1)))],
 )
 def test_theta_shapes_must_agree(truth, estimate):
-    with pytest.raises(
-        ValueError, match=r"theta_true has shape .* theta_estimated has shape .*\(n_parameters,\)"
-    ):
+    with pytest.raises(ValueError, match=r"theta_true has shape .* theta_estimated has shape .*\(n_parameters,\)"):
         theta_nrmse(truth, estimate)

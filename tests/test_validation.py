@@ -82,9 +82,7 @@ def test_what_is_no_simple_graph_is_refused(graph, message):
         check_adjacency(graph)
 
 
-@pytest.mark.parametrize(
-    "graph", ["graph", object(), [[0, 1], [1]], [["a", "b"], ["c", "d"]], TRIANGLE * 1j], ids=str
-)
+@pytest.mark.parametrize("graph", ["graph", object(), [[0, 1], [1]], [["a", "b"], ["c", "d"]], TRIANGLE * 1j], ids=str)
 def test_what_is_no_matrix_is_a_type_error(graph):
     with pytest.raises(
         TypeError, match=r"adjacency is a .* that does not convert to a numeric array; expected a square"
@@ -104,9 +102,7 @@ def test_masked_entries_are_unknown_and_not_uncovered():
 
 
 def test_square_arrays_of_any_numbers_pass():
-    np.testing.assert_array_equal(
-        as_square_array([[0.5, np.nan], [2, -1]], "matrix"), [[0.5, np.nan], [2, -1]]
-    )
+    np.testing.assert_array_equal(as_square_array([[0.5, np.nan], [2, -1]], "matrix"), [[0.5, np.nan], [2, -1]])
 
 
 # Lists of graphs

@@ -33,6 +33,9 @@ class GraphFilter(BaseEstimator, ABC):
     it overrides `linearize` and `theta_jacobian` as well.
     """
 
+    # Whether outputs are linear in theta, so that theta can be integrated out in closed form.
+    linear_in_theta = False
+
     @abstractmethod
     def parameter_names(self) -> list[str]:
         """One name for each entry of theta."""

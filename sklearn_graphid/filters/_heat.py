@@ -15,7 +15,7 @@ LAPLACIANS = ("combinatorial", "normalized")
 
 
 class HeatDiffusionFilter(GraphFilter):
-    """h(A) = exp(-theta L) with theta >= 0: heat that has spread over the graph for a time theta.
+    """h(A) = exp(-theta L) with 0 <= theta <= theta_max: heat that has spread over the graph for a time theta.
 
     Parameters
     ----------
@@ -24,6 +24,9 @@ class HeatDiffusionFilter(GraphFilter):
         its heat under both.
     initial_low, initial_high : float, default=0.3 and 0.7
         theta starts at a uniform draw between the two, where the sampler starts it at random.
+    theta_max : float, default=10.0
+        The longest time that is considered. Once the heat is even, more time changes nothing, and without an end the
+        data could not rule out any.
 
     Examples
     --------
@@ -35,27 +38,34 @@ class HeatDiffusionFilter(GraphFilter):
     [0.5, 0.5]
     """
 
-    def __init__(self, laplacian: str = "combinatorial", initial_low: float = 0.3, initial_high: float = 0.7):
+    def __init__(
+        self,
+        laplacian: str = "combinatorial",
+        initial_low: float = 0.3,
+        initial_high: float = 0.7,
+        theta_max: float = 10.0,
+    ):
         self.laplacian = laplacian
         self.initial_low = initial_low
         self.initial_high = initial_high
+        self.theta_max = theta_max
 
     def check(self) -> None:
         if self.laplacian not in LAPLACIANS:
             raise ValueError(
                 f"HeatDiffusionFilter got laplacian={self.laplacian!r}; expected one of {', '.join(LAPLACIANS)}."
             )
-        if not 0 <= self.initial_low <= self.initial_high:
+        if not 0 <= self.initial_low <= self.initial_high <= self.theta_max < float("inf"):
             raise ValueError(
-                f"HeatDiffusionFilter got initial_low={self.initial_low!r} and initial_high={self.initial_high!r}; "
-                f"expected 0 <= initial_low <= initial_high."
+                f"HeatDiffusionFilter got initial_low={self.initial_low!r}, initial_high={self.initial_high!r} and "
+                f"theta_max={self.theta_max!r}; expected 0 <= initial_low <= initial_high <= theta_max."
             )
 
     def parameter_names(self) -> list[str]:
         return ["theta"]
 
     def bounds(self) -> list[tuple[float, float]]:
-        return [(0.0, float("inf"))]
+        return [(0.0, float(self.theta_max))]
 
     def initial_range(self) -> list[tuple[float, float]]:
         return [(self.initial_low, self.initial_high)]

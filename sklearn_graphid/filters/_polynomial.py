@@ -57,6 +57,8 @@ class PolynomialFilter(GraphFilter):
     tensor([[[101.,  10., 100.]]])
     """
 
+    linear_in_theta = True
+
     def __init__(self, order: int = 2, initial_scale: float = 0.1):
         self.order = order
         self.initial_scale = initial_scale

@@ -16,7 +16,7 @@ from .._known_edges import KnownEdges
 from .._torch import draw_seeds, resolve_device, torch_threads
 from ..filters import GraphFilter
 from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
-from ._base import BaseSystemIdentifier
+from ._base import BaseSystemIdentifier, loses_nothing
 
 __all__ = ["AdamSystemIdentifier"]
 
@@ -136,6 +136,7 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
+    @loses_nothing
     def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
         """Fit graph and filter parameters to input-output pairs.
 
@@ -162,7 +163,7 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         noise = ChainNoise(draw_seeds(self.random_state, 1), device)
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
-        with torch.inference_mode(), torch_threads(1):
+        with torch.no_grad(), torch_threads(1):
             optimum = maximise_likelihood(
                 problem, noise, self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty
             )
@@ -172,8 +173,9 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
                 f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
             )
         self.known_edges_ = known
-        self.edge_probabilities_ = known.fill(optimum.pairs[0].double().cpu().numpy())
-        self.adjacency_ = (self.edge_probabilities_ > self.threshold).astype(np.int64)
+        pairs = optimum.pairs[0].double().cpu().numpy()
+        self.edge_probabilities_ = known.fill(pairs)
+        self.adjacency_ = known.fill(pairs > self.threshold).astype(np.int64)
         self.theta_ = optimum.theta[0].double().cpu().numpy()
         self.noise_std_ = float((residuals.double().square().sum() / problem.n_measured).sqrt())
         self.diagnostics_ = {"loss": np.array(optimum.losses)}

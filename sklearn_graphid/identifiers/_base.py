@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +20,7 @@ from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter, resolve_filter
 
-__all__ = ["BaseSystemIdentifier", "observed_columns"]
+__all__ = ["BaseSystemIdentifier", "loses_nothing", "observed_columns"]
 
 
 def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
@@ -50,9 +52,27 @@ def _columns_by_name(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.
             f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
             f"measured nodes in observed_nodes, or pass 'leading' to silence this.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=8,  # through the wrappers around fit to its caller
         )
     return np.arange(n_outputs)
+
+
+def loses_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a fit that fails leave the estimator as it was."""
+
+    @functools.wraps(fit)
+    def careful_fit(estimator: BaseSystemIdentifier, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(estimator))
+        try:
+            return fit(estimator, *args, **kwargs)
+        except BaseException:
+            # scikit-learn's own bookkeeping of callbacks is still needed on the way out.
+            now = {name: value for name, value in vars(estimator).items() if name.startswith(("_skl", "_callback"))}
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before | now)
+            raise
+
+    return careful_fit
 
 
 class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
@@ -113,9 +133,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             Outputs at the nodes that Y had at fit, in its shape.
         """
         check_is_fitted(self)
-        inputs = torch.from_numpy(validate_data(self, X, dtype=np.float64, reset=False))
+        inputs = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
         adjacency = torch.tensor(self.adjacency_, dtype=torch.float64)[None]
-        with torch.inference_mode(), torch_threads(1):
+        with torch.no_grad(), torch_threads(1):
             outputs = self._resolved_filter().apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
         predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
         return predicted[:, 0] if self._flat_output else predicted

@@ -100,7 +100,7 @@ def run_chains(task: SamplingTask, seeds: Sequence[int], n_jobs: int | None) -> 
 
 
 def _run_batch(task: SamplingTask, seeds: Sequence[int]) -> ChainDraws:
-    with torch_threads(1), torch.inference_mode():
+    with torch_threads(1), torch.no_grad():
         problem = task.problem()
         noise = ChainNoise(seeds, task.device)
         state = initial_state(problem, noise, task.settings.noise_std)

@@ -22,7 +22,7 @@ from .._validation import FloatArray, check_edge_probabilities
 from ..filters import GraphFilter
 from ..priors import ErdosRenyiPrior, GraphPrior, GraphPriorScore
 from ..samplers import AnnealingSettings, effective_sample_size, fit_theta, split_r_hat, stuck_chains
-from ._base import BaseSystemIdentifier
+from ._base import BaseSystemIdentifier, loses_nothing
 from ._chains import ChainDraws, SamplingTask, run_chains
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
@@ -81,6 +81,7 @@ class _PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
+    @loses_nothing
     def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
         """Sample graph and filter parameters given input-output pairs.
 
@@ -194,7 +195,7 @@ class _PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
                 f"{n_diverged} of {self.n_chains} chains diverged and were dropped; a smaller step_size, or None, "
                 f"keeps them stable.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
@@ -213,7 +214,7 @@ def _refit(task: SamplingTask, adjacency: FloatArray, theta: FloatArray) -> Floa
     problem = task.problem(torch.float64)
     graph = torch.tensor(adjacency, dtype=torch.float64, device=task.device)[None]
     start = torch.tensor(theta, dtype=torch.float64, device=task.device)[None]
-    with torch.inference_mode(), torch_threads(1):
+    with torch.no_grad(), torch_threads(1):
         fitted: FloatArray = fit_theta(problem, graph, start).theta[0].cpu().numpy()
     return fitted
 
@@ -421,7 +422,7 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
         reason = f"its known part lies {surprise:.1f} standard deviations away from the training graphs"
     else:
         return
-    warnings.warn(f"the network does not look like what the prior knows: {reason}.", UserWarning, stacklevel=6)
+    warnings.warn(f"the network does not look like what the prior knows: {reason}.", UserWarning, stacklevel=8)
 
 
 class LikelihoodLangevinIdentifier(_PosteriorIdentifier):

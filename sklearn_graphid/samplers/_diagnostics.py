@@ -14,6 +14,11 @@ __all__ = ["effective_sample_size", "split_r_hat", "stuck_chains"]
 _HOPELESS = 10.0
 
 
+def _vanishes(variance: float, draws: FloatArray) -> bool:
+    # The variance of a constant is zero but for rounding.
+    return bool(variance <= (1e-12 * np.abs(draws).max()) ** 2)
+
+
 def split_r_hat(draws: FloatArray) -> float:
     """Potential scale reduction of (chains, draws); near 1 where chains agree with one another and with themselves."""
     half = draws.shape[1] // 2
@@ -22,8 +27,8 @@ def split_r_hat(draws: FloatArray) -> float:
     parts = np.concatenate([draws[:, :half], draws[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean()
     between = half * parts.mean(axis=1).var(ddof=1)
-    if within == 0:
-        return 1.0 if between == 0 else float("inf")
+    if _vanishes(within, parts):
+        return 1.0 if _vanishes(between, parts) else float("inf")
     return float(np.sqrt((half - 1) / half + between / (half * within)))
 
 
@@ -39,7 +44,7 @@ def effective_sample_size(draws: FloatArray) -> float:
     within = covariance[:, 0].mean() * n_draws / (n_draws - 1)
     between = draws.mean(axis=1).var(ddof=1) if n_chains > 1 else 0.0
     pooled = within * (n_draws - 1) / n_draws + between
-    if pooled == 0:
+    if _vanishes(pooled, draws):
         return float(n_chains * n_draws)
     correlation = 1 - (within - covariance.mean(axis=0)) / pooled
     correlation[0] = 1.0

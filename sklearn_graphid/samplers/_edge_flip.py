@@ -6,7 +6,9 @@ is known only through a denoiser. So the chain carries a noisy copy of the graph
 1. noise: the copy is the graph plus Gaussian noise of standard deviation sigma, an exact draw;
 2. denoise: given the copy, the prior turns into log-odds for every pair;
 3. flip: every unknown pair is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
-4. theta and the noise level are drawn given the graph.
+4. theta, then the noise level, are drawn given the graph.
+
+Where the filter is linear in theta, step 3 integrates theta out.
 
 The chain starts with a few rounds of the first three steps without the likelihood, at no more cost than the denoiser's:
 a graph that the prior finds plausible gives theta a good start, and a bad one is hard to leave later.
@@ -18,7 +20,7 @@ that bias.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -26,7 +28,7 @@ from torch import Tensor
 
 from ._langevin import AnnealingSettings, ChainState, Denoiser, NormalSource
 from ._problem import Problem
-from ._theta import fit_theta, sample_noise_std, sample_theta
+from ._theta import fit_theta, log_marginal_likelihood, sample_noise_std, sample_theta, theta_precision
 
 __all__ = ["Sweep", "edge_flip_gibbs"]
 
@@ -36,8 +38,8 @@ _SMALLEST_PROBABILITY = 1e-6
 # largest noise level.
 _PRIOR_ROUNDS = 8
 _PRIOR_NOISE = (1.5, 0.5)
-# A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until the
-# next full sweep, which is every so many. Most pairs are that certain most of the time.
+# A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until
+# the next full sweep, which is every so many. Most pairs are that certain most of the time.
 _CERTAIN = -12.0
 _SWEEPS_BETWEEN_FULL_ONES = 4
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
@@ -79,17 +81,18 @@ def edge_flip_gibbs(
     """
     state = _start_from_prior(problem, denoise, settings, noise, state)
     adjacency = problem.assemble(state.pairs)
+    state = _draw_parameters(problem, settings, noise, adjacency, state, fit_first=True)
     likelihood_gain = torch.zeros_like(state.pairs)
     n_sweeps = 0
     for sigma in settings.sigmas:
         for _ in range(settings.n_steps):
-            prior = _prior_log_odds(problem, denoise, sigma, noise, state.pairs)
-            state = _draw_parameters(problem, settings, noise, adjacency, state, n_sweeps < _FITTED_SWEEPS)
+            prior = _prior_log_odds(problem, denoise, sigma, settings.temperature, noise, state.pairs)
             order = noise.uniform(problem.n_unknown).argsort(1)
             if n_sweeps % _SWEEPS_BETWEEN_FULL_ONES:
                 order = _uncertain_first(order, likelihood_gain + (1 - 2 * state.pairs) * prior)
             log_likelihood = _flip_sweep(problem, settings, noise, adjacency, prior, state, order, likelihood_gain)
             state = state._replace(pairs=problem.gather(adjacency))
+            state = _draw_parameters(problem, settings, noise, adjacency, state, n_sweeps < _FITTED_SWEEPS)
             n_sweeps += 1
             # What a flip would gain, seen from the pair as it stands now.
             odds = (likelihood_gain + (1 - 2 * state.pairs) * prior) / settings.temperature
@@ -98,15 +101,18 @@ def edge_flip_gibbs(
 
 
 def _uncertain_first(order: Tensor, flip_gain: Tensor) -> Tensor:
-    """Keep of each chain's order what is uncertain, and as much of the rest as another chain's visits leave time for."""
+    """Keep of each chain's order what is uncertain, and of the rest what another chain's visits leave time for."""
     certain = (flip_gain < _CERTAIN).gather(1, order)
     n_visits = int((~certain).sum(1).max())
     return order.gather(1, certain.to(torch.int8).argsort(dim=1, stable=True))[:, :n_visits]
 
 
-def _prior_log_odds(problem: Problem, denoise: Denoiser, sigma: float, noise: NormalSource, pairs: Tensor) -> Tensor:
+def _prior_log_odds(
+    problem: Problem, denoise: Denoiser, sigma: float, temperature: float, noise: NormalSource, pairs: Tensor
+) -> Tensor:
     """Steps 1 and 2: a noisy copy, and what the prior makes of it."""
-    copy = problem.assemble(pairs + sigma * noise.normal(problem.n_unknown))
+    # The odds will be divided by the temperature, and the copy's share in them must then still fit its noise.
+    copy = problem.assemble(pairs + sigma * temperature**0.5 * noise.normal(problem.n_unknown))
     return torch.logit(problem.gather(denoise(copy, sigma)), eps=_SMALLEST_PROBABILITY)
 
 
@@ -122,7 +128,7 @@ def _start_from_prior(
     pairs = state.pairs
     for round_number in range(_PRIOR_ROUNDS):
         sigma = begin * (end / begin) ** (round_number / (_PRIOR_ROUNDS - 1))
-        log_odds = _prior_log_odds(problem, denoise, sigma, noise, pairs)
+        log_odds = _prior_log_odds(problem, denoise, sigma, 1.0, noise, pairs)
         pairs = (torch.logit(noise.uniform(problem.n_unknown)) < log_odds).to(pairs.dtype)
     return state._replace(pairs=pairs)
 
@@ -163,12 +169,13 @@ def _flip_sweep(
     """
     chains = torch.arange(len(adjacency), device=adjacency.device)
     thresholds = torch.logit(noise.uniform(order.shape[1]))
-    log_likelihood = problem.log_likelihood(adjacency, state.theta, state.noise_std)
+    evaluate = _log_likelihood_of_graphs(problem, state, settings.temperature)
+    log_likelihood = evaluate(adjacency)
     for visit, pair in enumerate(order.unbind(1)):
         rows, columns = problem.rows[pair], problem.columns[pair]
         before = adjacency[chains, rows, columns]
         _set_pair(adjacency, chains, rows, columns, 1 - before)
-        flipped = problem.log_likelihood(adjacency, state.theta, state.noise_std)
+        flipped = evaluate(adjacency)
         # Where the flipped graph has no finite likelihood, the pair stays.
         gain = (flipped - log_likelihood).nan_to_num(-torch.inf)
         flips = thresholds[:, visit] < (gain + (1 - 2 * before) * prior[chains, pair]) / settings.temperature
@@ -176,6 +183,21 @@ def _flip_sweep(
         log_likelihood = torch.where(flips, flipped, log_likelihood)
         likelihood_gain[chains, pair] = torch.where(flips, -gain, gain)
     return log_likelihood
+
+
+def _log_likelihood_of_graphs(problem: Problem, state: ChainState, temperature: float) -> Callable[[Tensor], Tensor]:
+    """The log-likelihood as a function of the graph alone.
+
+    Where theta can be integrated out, it is: with theta held, a pair whose flip changes the best theta hardly flips.
+    """
+    if not problem.filter.linear_in_theta:
+        return lambda adjacency: problem.log_likelihood(adjacency, state.theta, state.noise_std)
+    # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
+    # factor is taken out again where all odds are divided by the temperature.
+    noise_std = state.noise_std * temperature**0.5
+    precision = theta_precision(problem, noise_std)
+    dtype = state.pairs.dtype
+    return lambda adjacency: (temperature * log_marginal_likelihood(problem, adjacency, noise_std, precision)).to(dtype)
 
 
 def _set_pair(adjacency: Tensor, chains: Tensor, rows: Tensor, columns: Tensor, values: Tensor) -> None:

@@ -9,11 +9,27 @@ from torch import Tensor
 
 from ._problem import Problem
 
-__all__ = ["AdamState", "ThetaFit", "adam_step", "fit_theta", "sample_noise_std", "sample_theta"]
+__all__ = [
+    "AdamState",
+    "ThetaFit",
+    "adam_step",
+    "fit_theta",
+    "log_marginal_likelihood",
+    "sample_noise_std",
+    "sample_theta",
+    "theta_precision",
+]
 
-# A parameter that the data do not determine gets this share of the largest curvature, so that the normal equations
-# can be solved.
-_RELATIVE_RIDGE = 1e-6
+# A share of its own curvature is added to every parameter's, so that the normal equations of parameters that cannot be
+# told apart can be solved. They are solved in double precision, where this is far below anything that matters.
+_RELATIVE_RIDGE = 1e-12
+# The prior of theta is a Gaussian whose standard deviation is so many times the gain from inputs to outputs: flat for
+# all that the data can see, but proper where they see nothing, as on an empty graph.
+_PRIOR_WIDTH = 30.0
+
+
+# The smallest noise level that is drawn, relative to the outputs.
+_SMALLEST_NOISE = 1e-6
 
 
 class AdamState(NamedTuple):
@@ -44,21 +60,44 @@ def adam_step(
 
 
 class _NormalEquations(NamedTuple):
-    squares: Tensor  # (chains,) sum of squared residuals
-    cholesky: Tensor  # (chains, parameters, parameters) of J'J, ridge included
+    squares: Tensor  # (chains,) sum of squared residuals, and of theta weighted by the prior
+    cholesky: Tensor  # (chains, parameters, parameters) of J'J, with prior, damping and ridge
     step: Tensor  # (chains, parameters), the Gauss-Newton step
 
 
-def _normal_equations(problem: Problem, adjacency: Tensor, theta: Tensor, damping: Tensor | float) -> _NormalEquations:
+def _normal_equations(
+    problem: Problem, adjacency: Tensor, theta: Tensor, precision: Tensor | float = 0.0, damping: Tensor | float = 0.0
+) -> _NormalEquations:
+    """Least squares around theta, in double precision; `precision` (chains, 1) is the prior's, for noise of one."""
     outputs, jacobian = problem.filter.theta_jacobian(adjacency, theta, problem.inputs)
-    residuals = ((problem.targets - outputs) * problem.measured).flatten(1)
-    jacobian = (jacobian * problem.measured[..., None]).flatten(1, 2)
+    residuals = ((problem.targets - outputs) * problem.measured).flatten(1).double()
+    jacobian = (jacobian * problem.measured[..., None]).flatten(1, 2).double()
     gram = jacobian.mT @ jacobian
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
-    ridge = _RELATIVE_RIDGE * diagonal.amax(-1, keepdim=True) + torch.finfo(theta.dtype).tiny
-    cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(damping * diagonal + ridge))
-    step = torch.cholesky_solve(jacobian.mT @ residuals[..., None], cholesky)[..., 0]
-    return _NormalEquations(residuals.square().sum(-1), cholesky, step)
+    added = precision + (damping + _RELATIVE_RIDGE) * diagonal + torch.finfo(torch.float64).tiny ** 0.5
+    cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(added))
+    slope = (jacobian.mT @ residuals[..., None])[..., 0] - precision * theta.double()
+    step = torch.cholesky_solve(slope[..., None], cholesky)[..., 0]
+    squares = residuals.square().sum(-1) + (precision * theta.double().square()).sum(-1)
+    return _NormalEquations(squares, cholesky, step)
+
+
+def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
+    """Precision (chains, 1) of theta's prior in units of the noise variance."""
+    inputs, outputs = problem.inputs.double().square().mean(), problem.targets.double().square().mean()
+    width = _PRIOR_WIDTH * (outputs / inputs.clamp_min(1e-300)).sqrt()
+    return (noise_std.double() / width.clamp_min(1e-150)).square()[:, None].clamp_max(1e30)
+
+
+def log_marginal_likelihood(problem: Problem, adjacency: Tensor, noise_std: Tensor, precision: Tensor) -> Tensor:
+    """Log-likelihood (chains,) with theta integrated out, for a filter that is linear in it."""
+    zero = adjacency.new_zeros(len(adjacency), problem.filter.n_parameters())
+    equations = _normal_equations(problem, adjacency, zero, precision)
+    explained = (equations.cholesky.mT @ equations.step[..., None]).square().sum((-2, -1))
+    log_volume = equations.cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    variance = noise_std.double() ** 2
+    normaliser = (problem.n_measured - problem.filter.n_parameters()) * noise_std.double().log()
+    return -0.5 * (equations.squares - explained) / variance - log_volume - normaliser
 
 
 def sample_theta(
@@ -84,17 +123,22 @@ def sample_theta(
     theta, accepted : Tensor (chains, parameters) and (chains,) of bool
         The new values.
     """
-    spread = noise_std * temperature**0.5
-    here = _normal_equations(problem, adjacency, theta, damping=0.0)
-    jump = torch.linalg.solve_triangular(here.cholesky.mT, normal[..., None], upper=True)[..., 0]
-    proposal = theta + here.step + spread[:, None] * jump
+    spread = noise_std.double() * temperature**0.5
+    precision = theta_precision(problem, noise_std)
+    here = _normal_equations(problem, adjacency, theta, precision)
+    jump = torch.linalg.solve_triangular(here.cholesky.mT, normal.double()[..., None], upper=True)[..., 0]
+    proposal = (theta + here.step + spread[:, None] * jump).to(theta.dtype)
     admissible = (problem.filter.constrain(proposal) == proposal).all(-1)
     proposal = torch.where(admissible[:, None], proposal, theta)
-    there = _normal_equations(problem, adjacency, proposal, damping=0.0)
+    there = _normal_equations(problem, adjacency, proposal, precision)
     forward = _log_proposal(proposal - theta - here.step, here.cholesky, spread)
     backward = _log_proposal(theta - proposal - there.step, there.cholesky, spread)
     log_ratio = 0.5 * (here.squares - there.squares) / spread**2 + backward - forward
-    accepted = admissible & (uniform.log() < log_ratio)  # a comparison with nan is False: the chain stays
+    if problem.filter.linear_in_theta:
+        # The proposal is the posterior itself; the ratio is one but for rounding.
+        accepted = admissible & torch.isfinite(proposal).all(-1)
+    else:
+        accepted = admissible & (uniform.log() < log_ratio)  # a comparison with nan is False: the chain stays
     return torch.where(accepted[:, None], proposal, theta), accepted
 
 
@@ -110,7 +154,9 @@ def sample_noise_std(problem: Problem, adjacency: Tensor, theta: Tensor, gamma: 
     `gamma` (chains,) holds draws from the gamma law whose shape is half the number of measurements.
     """
     squares = problem.residuals(adjacency, theta).square().sum((-2, -1))
-    return (0.5 * squares / gamma).sqrt()
+    # Exact outputs leave no residuals; the floor is where single precision can no longer tell.
+    floor = _SMALLEST_NOISE * problem.targets.square().mean().sqrt() + torch.finfo(squares.dtype).tiny ** 0.25
+    return torch.maximum((0.5 * squares / gamma).sqrt(), floor)
 
 
 class ThetaFit(NamedTuple):
@@ -140,17 +186,17 @@ def fit_theta(problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: 
     ThetaFit
         Never a worse fit than where it started.
     """
-    damping = torch.full_like(theta[:, :1], 1e-3)
-    best = _normal_equations(problem, adjacency, theta, damping)
+    damping = torch.full_like(theta[:, :1], 1e-3, dtype=torch.float64)
+    best = _normal_equations(problem, adjacency, theta, damping=damping)
     for _ in range(n_iterations):
-        proposal = problem.filter.constrain(theta + best.step.nan_to_num())
-        tried = _normal_equations(problem, adjacency, proposal, damping / 10)
-        better = (tried.squares < best.squares)[:, None]
+        proposal = problem.filter.constrain((theta + best.step.nan_to_num()).to(theta.dtype))
+        tried = _normal_equations(problem, adjacency, proposal, damping=damping / 10)
+        better = tried.squares < best.squares
         converged = (best.squares - tried.squares).abs() <= 1e-14 * best.squares
-        damping = torch.where(better, damping / 10, damping * 10).clamp(1e-12, 1e6)
-        theta = torch.where(better, proposal, theta)
-        best = _normal_equations(problem, adjacency, theta, damping)
-        if bool(converged.all()):
+        damping = torch.where(better[:, None], damping / 10, damping * 10).clamp(1e-15, 1e6)
+        theta = torch.where(better[:, None], proposal, theta)
+        best = _normal_equations(problem, adjacency, theta, damping=damping)
+        if bool((converged | (damping[:, 0] >= 1e6)).all()):
             break
-    final = _normal_equations(problem, adjacency, theta, damping=0.0)
+    final = _normal_equations(problem, adjacency, theta)
     return ThetaFit(theta, torch.cholesky_inverse(final.cholesky), final.squares)

@@ -107,9 +107,7 @@ def test_bounds_on_the_number_of_nodes_are_inclusive(small_zip, bounds, sizes):
 
 
 def test_bounds_that_leave_nothing_are_refused(small_zip):
-    with pytest.raises(
-        ValueError, match="No ego-net has between min_nodes=5 and max_nodes=9 nodes; they have 2 to 4"
-    ):
+    with pytest.raises(ValueError, match="No ego-net has between min_nodes=5 and max_nodes=9 nodes; they have 2 to 4"):
         fetch_deezer_ego_nets(zip_path=small_zip, min_nodes=5, max_nodes=9)
 
 
@@ -176,9 +174,7 @@ def test_a_zip_that_changed_since_the_first_load_is_refused(tmp_path, cached, se
         cached.unlink()
     else:
         cached.write_bytes(changed)
-    with pytest.raises(
-        ValueError, match=f"(?s)graphid.*{sha256(changed)}.*has changed since it was first loaded"
-    ):
+    with pytest.raises(ValueError, match=f"(?s)graphid.*{sha256(changed)}.*has changed since it was first loaded"):
         fetch_deezer_ego_nets(data_home=tmp_path)
     assert cached.exists() is not delete_zip
 
@@ -191,9 +187,7 @@ def test_an_empty_record_is_refused(tmp_path, cached, server):
 
 
 def test_missing_file_without_download(tmp_path):
-    with pytest.raises(
-        OSError, match=r"deezer_ego_nets\.zip does not exist and download_if_missing is False"
-    ):
+    with pytest.raises(OSError, match=r"deezer_ego_nets\.zip does not exist and download_if_missing is False"):
         fetch_deezer_ego_nets(data_home=tmp_path, download_if_missing=False)
 
 
@@ -207,9 +201,7 @@ def test_checksum_may_be_demanded(tmp_path, small_zip, server):
 
 
 def test_a_wrong_checksum_keeps_nothing(tmp_path, small_zip, server):
-    with pytest.raises(
-        ValueError, match=rf"small\.zip has SHA-256 {sha256(zip_bytes())}; expected checksum=0000"
-    ):
+    with pytest.raises(ValueError, match=rf"small\.zip has SHA-256 {sha256(zip_bytes())}; expected checksum=0000"):
         fetch_deezer_ego_nets(zip_path=small_zip, checksum="0" * 64)
     with pytest.raises(ValueError, match=f"The download from {ADDRESS} .* expected checksum=0000"):
         fetch_deezer_ego_nets(data_home=tmp_path, checksum="0" * 64)
@@ -249,9 +241,7 @@ def test_offline_says_what_to_do(tmp_path, cached, server, error, reason):
 @pytest.mark.parametrize("content", [b"", b"<html>please log in</html>", zip_bytes()[:-40]])
 def test_a_download_of_something_else_is_not_kept(tmp_path, server, content):
     server.content = content
-    with pytest.raises(
-        ValueError, match=f"The download from {ADDRESS} to .* is not the zip that SNAP publishes"
-    ):
+    with pytest.raises(ValueError, match=f"The download from {ADDRESS} to .* is not the zip that SNAP publishes"):
         fetch_deezer_ego_nets(data_home=tmp_path)
     assert files_below(tmp_path) == []
 

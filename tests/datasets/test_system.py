@@ -101,9 +101,7 @@ def test_torch_is_left_as_it_was(adjacency):
 def test_the_network_may_be_sparse_or_networkx(adjacency):
     expected = make_system(adjacency, theta=[0.1, 0.2, 0.3], random_state=0)[1]
     for network in (sparse.csr_array(adjacency), nx.from_numpy_array(adjacency)):
-        np.testing.assert_array_equal(
-            make_system(network, theta=[0.1, 0.2, 0.3], random_state=0)[1], expected
-        )
+        np.testing.assert_array_equal(make_system(network, theta=[0.1, 0.2, 0.3], random_state=0)[1], expected)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +153,7 @@ def test_every_pair_is_hidden_equally_often():
     """Ten pairs, three hidden: each with probability .3, whether it is an edge or not."""
     n_draws = 2_000
     random = np.random.RandomState(0)
-    hidden = (
-        sum(~hide_edges(nx.cycle_graph(5), 0.3, random_state=random).mask for _ in range(n_draws)) / n_draws
-    )
+    hidden = sum(~hide_edges(nx.cycle_graph(5), 0.3, random_state=random).mask for _ in range(n_draws)) / n_draws
     # Standard error .0102; ten pairs at 4.5 sigma alarm once in 15,000 seeds, and the seed is fixed.
     assert np.abs(hidden[np.triu_indices(5, 1)] - 0.3).max() < 4.5 * np.sqrt(0.3 * 0.7 / n_draws)
 

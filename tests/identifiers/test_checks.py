@@ -1,0 +1,37 @@
+"""scikit-learn's own checks, all of them and without exceptions."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_graphid import (
+    AdamSystemIdentifier,
+    ErdosRenyiPrior,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
+)
+from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+
+# The checks draw from numpy's global generator, and name no observed nodes.
+pytestmark = [
+    pytest.mark.draws_globally,
+    pytest.mark.filterwarnings("ignore:Y has .* columns for .* nodes:UserWarning"),
+]
+
+SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 2}
+
+IDENTIFIERS = [
+    LangevinSystemIdentifier(n_chains=4, n_levels=4),
+    LangevinSystemIdentifier(HeatDiffusionFilter(), ErdosRenyiPrior(0.2), noise_std=1.0, n_jobs=2, **SHORT),
+    LangevinSystemIdentifier(PolynomialFilter(1), algorithm="langevin", point_estimate="best", **SHORT),
+    LikelihoodLangevinIdentifier(point_estimate="sample", **SHORT),
+    LikelihoodLangevinIdentifier("heat", algorithm="edge-flip", **SHORT),
+    AdamSystemIdentifier(n_iterations=10),
+    AdamSystemIdentifier("arma", n_iterations=10),
+]
+
+
+@parametrize_with_checks(IDENTIFIERS)
+def test_estimator_checks(estimator, check):
+    check(estimator)
