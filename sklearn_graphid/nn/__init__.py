@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ._edp_gnn import EDPGNN
 from ._edp_gnn_checkpoint import read_edpgnn_checkpoint
-from ._networks import ARCHITECTURES, DenoisingNetwork, EDPGNNDenoiser, build_network, restore_network, to_numpy
+from ._networks import (
+    ARCHITECTURES,
+    DenoisingNetwork,
+    EDPGNNDenoiser,
+    build_network,
+    graphs_at_once,
+    restore_network,
+    to_numpy,
+)
 from ._ppgn import PPGN
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
 
@@ -19,6 +27,7 @@ __all__ = [
     "TrainingSettings",
     "build_network",
     "denoising_losses",
+    "graphs_at_once",
     "read_edpgnn_checkpoint",
     "restore_network",
     "symmetric_normal",

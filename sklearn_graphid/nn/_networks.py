@@ -13,7 +13,15 @@ from torch import Tensor, nn
 from ._edp_gnn import EDPGNN
 from ._ppgn import PPGN
 
-__all__ = ["ARCHITECTURES", "DenoisingNetwork", "EDPGNNDenoiser", "build_network", "restore_network", "to_numpy"]
+__all__ = [
+    "ARCHITECTURES",
+    "DenoisingNetwork",
+    "EDPGNNDenoiser",
+    "build_network",
+    "graphs_at_once",
+    "restore_network",
+    "to_numpy",
+]
 
 
 class DenoisingNetwork(Protocol):
@@ -21,6 +29,7 @@ class DenoisingNetwork(Protocol):
 
     settings: dict[str, Any]
     uses_known: bool  # whether it can be told which pairs carry no noise
+    independent: bool  # whether graphs of a batch do not influence one another in training
     continuous: bool  # whether it takes any noise level, or only those it was built for
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -45,6 +54,7 @@ class EDPGNNDenoiser(nn.Module):
     """
 
     uses_known = False
+    independent = False  # because of batch normalisation
     continuous = False
 
     def __init__(self, sigmas: Sequence[float], **settings: Any):
@@ -80,6 +90,14 @@ class EDPGNNDenoiser(nn.Module):
 
 
 ARCHITECTURES = ("ppgn", "edp-gnn")
+
+# Half a megabyte for sixteen features of every pair: larger batches fall out of the processor's cache.
+_PAIRS_AT_ONCE = 8_200
+
+
+def graphs_at_once(n_nodes: int) -> int:
+    """How many graphs of a size make the fastest batch, per graph."""
+    return max(1, _PAIRS_AT_ONCE // n_nodes**2)
 
 
 def build_network(architecture: str, settings: Mapping[str, Any], seed: int) -> nn.Module:

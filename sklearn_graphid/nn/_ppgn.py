@@ -38,6 +38,7 @@ class PPGN(nn.Module):
     """
 
     uses_known = True
+    independent = True
     continuous = True
 
     def __init__(self, width: int = 16, n_blocks: int = 4, n_frequencies: int = 16):
@@ -133,7 +134,8 @@ class PathBlock(nn.Module):
     """Extend paths by squares of mixed feature matrices, mix in the nodes and the noise level, and add the result.
 
     A square of a symmetric matrix is symmetric, and sums of squares span all products, so nothing is lost against
-    products of two factors. The passes over memory are what costs; additions are folded into matrix products.
+    products of two factors. The passes over memory are what costs: additions are folded into matrix products or done
+    in place, where the backward pass does not need what is overwritten.
     """
 
     def __init__(self, width: int, n_frequencies: int):
@@ -160,8 +162,8 @@ class PathBlock(nn.Module):
         factors = self.factors(features)
         paths = (factors @ factors).flatten(1)
         hidden = torch.addmm(self.from_pair.bias[:, None], self.from_pair.weight, flat)
-        hidden = torch.addmm(hidden, self.from_paths / root, paths).view_as(features)
+        hidden = hidden.addmm_(self.from_paths / root, paths).view_as(features)
         # Summed over a row: what a node's other pairs hold, its degree among them.
         nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
-        hidden = torch.relu(hidden + nodes[..., None] + nodes[..., None, :])
+        hidden = hidden.add_(nodes[..., None]).add_(nodes[..., None, :]).relu_()
         return torch.addmm(flat, self.out, hidden.flatten(1)).view_as(features)

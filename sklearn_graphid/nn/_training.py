@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from .._torch import seeded_generator
 from .._validation import FloatArray
+from ._networks import graphs_at_once
 
 __all__ = [
     "Epoch",
@@ -23,7 +24,6 @@ __all__ = [
     "TrainingSettings",
     "TrainingState",
     "denoising_losses",
-    "graphs_at_once",
     "symmetric_normal",
     "train_network",
 ]
@@ -35,8 +35,6 @@ _WARM_UP_STEPS = 100
 _AVERAGING = 0.999
 # Noise draws for each validation graph: the same ones at every epoch, so that losses compare.
 _VALIDATION_DRAWS = 4
-# Half a megabyte for sixteen features of every pair: larger batches fall out of the processor's cache.
-_PAIRS_AT_ONCE = 8_000
 
 
 class NoiseLaw(NamedTuple):
@@ -130,11 +128,6 @@ def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: 
     for index in torch.randperm(len(chunks), generator=generator).tolist():
         size, chunk = chunks[index]
         yield buckets[size][chunk.to(buckets[size].device)]
-
-
-def graphs_at_once(n_nodes: int) -> int:
-    """How many graphs of a size make the fastest batch, per graph, when nothing is learned from it."""
-    return max(1, _PAIRS_AT_ONCE // n_nodes**2)
 
 
 def denoising_losses(
@@ -287,12 +280,24 @@ def _gradient_step(
     if network.uses_known and float(torch.rand((), generator=generator)) < known_share:
         known = random_known(clean, generator)
         noisy = torch.where(known > 0, clean, noisy)
-    loss = network.loss(clean, noisy, sigma, known).mean()
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    loss = _accumulate_gradients(network, clean, noisy, sigma, known)
     nn.utils.clip_grad_norm_(network.parameters(), 1.0)
     optimizer.step()
-    return float(loss.detach())
+    return loss
+
+
+def _accumulate_gradients(network: Any, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None) -> float:
+    """Gradient of the mean loss of a batch, a few graphs at a time, as their features then stay in the cache."""
+    at_once = graphs_at_once(clean.shape[-1]) if network.independent else len(clean)
+    total = 0.0
+    for start in range(0, len(clean), at_once):
+        part = slice(start, start + at_once)
+        loss = network.loss(clean[part], noisy[part], sigma[part], None if known is None else known[part])
+        loss = loss.sum() / len(clean)
+        loss.backward()
+        total += float(loss.detach())
+    return total
 
 
 def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from .._known_edges import KnownEdges
 from .._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from .._validation import FloatArray, check_graphs
-from ..nn import denoising_losses, restore_network
+from ..nn import denoising_losses, graphs_at_once, restore_network
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
@@ -65,7 +65,9 @@ class NetworkPrior(TransformerMixin, GraphPrior):
 
         def denoise(adjacency: Tensor, sigma: float) -> Tensor:
             levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
-            clean: Tensor = network.denoise(adjacency, levels, known)
+            # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
+            parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in (adjacency, levels))
+            clean = torch.cat([network.denoise(*part, known) for part in zip(*parts, strict=True)])
             return clean
 
         return denoise

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from .._torch import seeded_generator
 from .._validation import FloatArray
-from ..nn._training import graphs_at_once
+from ..nn import graphs_at_once
 
 __all__ = ["Calibration", "calibrate_surprise", "surprise"]
 

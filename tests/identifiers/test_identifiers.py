@@ -382,9 +382,9 @@ def test_a_pair_without_outputs_changes_nothing_but_rounding(quick, ring_known, 
 
 def test_prior_of_nothing_known_is_even(quick, ring_pairs):
     """A filter of order 0 does not see the graph, so the posterior is the prior: one half where nothing is known."""
-    quick.set_params(filter=PolynomialFilter(0), n_chains=256).fit(*ring_pairs)
-    # 256 chains: a standard error of at most 0.03 for each of 15 pairs; five of these, one false alarm in 100,000 runs.
-    np.testing.assert_allclose(quick.edge_probabilities_[np.triu_indices(6, 1)], 0.5, atol=0.15)
+    quick.set_params(filter=PolynomialFilter(0), n_chains=64).fit(*ring_pairs)
+    # A chain's share varies by 0.3, so the standard error is 0.04; five of these, one false alarm in 100,000 runs.
+    np.testing.assert_allclose(quick.edge_probabilities_[np.triu_indices(6, 1)], 0.5, atol=0.2)
 
 
 def test_prior_of_none_is_the_density_of_the_known_pairs(quick, ring, ring_known, ring_pairs):
