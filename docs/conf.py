@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import sklearn_graphid
 
 project = "sklearn_graphid"
@@ -17,10 +19,16 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
+templates_path = ["_templates"]
 exclude_patterns = ["_build", "auto_examples/**.ipynb", "auto_examples/**.md5", "examples/**"]
 
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
+html_title = "sklearn_graphid"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+# Pages without pages beneath them need no list of these.
+html_sidebars = {page: [] for page in ("index", "start", "for_*", "method", "contributing")}
 html_show_sourcelink = False
 html_copy_source = False
 
@@ -32,7 +40,23 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+# From the first look to the inner workings.
+examples = [
+    "plot_hidden_links.py",
+    "plot_heat_on_ego_net.py",
+    "plot_real_network.py",
+    "plot_how_certain.py",
+    "plot_did_it_mix.py",
+    "plot_grid_search_filters.py",
+    "plot_partial_outputs.py",
+    "plot_your_own_filter.py",
+    "plot_train_a_prior.py",
+    "plot_paper_figures.py",
+    "*",
+]
+
 sphinx_gallery_conf = {
+    "within_subsection_order": ExplicitOrder(examples),
     "examples_dirs": "examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",

@@ -1,0 +1,57 @@
+"""
+What does a probability of 0.7 mean?
+====================================
+
+It should mean that of ten pairs with probability 0.7 seven are links. Where the truth is known this can be counted. We
+identify sixteen small systems, pool their hidden pairs, and compare the probabilities with what was there.
+"""
+
+# %%
+# Sixteen systems
+# ---------------
+# Networks of 12 nodes in which each pair is a link with probability 0.25, half of the pairs hidden, heat diffusion, and
+# only three input-output pairs: few enough that much stays uncertain. The prior tells the truth about the networks.
+
+import networkx as nx
+
+from sklearn_graphid import AdamSystemIdentifier, ErdosRenyiPrior, LangevinSystemIdentifier
+from sklearn_graphid.datasets import hide_edges, make_system
+
+networks = [nx.to_numpy_array(nx.gnp_random_graph(12, 0.25, seed=seed)) for seed in range(16)]
+sampled, optimised = [], []
+for seed, network in enumerate(networks):
+    X, Y = make_system(network, "heat", theta=[0.5], n_pairs=3, noise_std=1.0, random_state=seed)
+    known = hide_edges(network, fraction=0.5, random_state=seed)
+    sampler = LangevinSystemIdentifier("heat", ErdosRenyiPrior(0.25), n_chains=8, n_levels=10, random_state=seed)
+    sampled.append(sampler.fit(X, Y, known))
+    optimised.append(AdamSystemIdentifier("heat", random_state=seed).fit(X, Y, known))
+
+# %%
+# One of them
+# -----------
+# Wide lines are probable links, and a thin line is a guess. The matrix shows the probability of every hidden pair.
+
+import matplotlib.pyplot as plt
+
+from sklearn_graphid.plotting import AdjacencyDisplay, EdgeCalibrationDisplay, GraphDisplay
+
+figure, (graph_ax, matrix_ax) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+GraphDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=graph_ax)
+AdjacencyDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=matrix_ax)
+graph_ax.set_title("Links that were decided on")
+matrix_ax.set_title("Probability of every hidden pair")
+plt.show()
+
+# %%
+# All of them
+# -----------
+# Each point is a bin of pairs: to the right is the probability they were given, upwards is the share that are links. On
+# the diagonal the two agree. Maximum likelihood gives numbers between 0 and 1 as well, but they are no probabilities,
+# and the curve shows it.
+
+# sphinx_gallery_thumbnail_number = 2
+display = EdgeCalibrationDisplay.from_estimator(sampled, networks, n_bins=8, name="sampling")
+EdgeCalibrationDisplay.from_estimator(
+    optimised, networks, n_bins=8, name="maximum likelihood", ax=display.ax_, color="#D55E00", marker="s"
+)
+plt.show()
