@@ -14,7 +14,9 @@ __all__ = ["ARMAFilter"]
 
 
 class ARMAFilter(GraphFilter):
-    """h(A) = (I + a_1 A + ... + a_p A^p)^(-1) (b_0 I + b_1 A + ... + b_q A^q).
+    """A ratio of two polynomials of the adjacency matrix.
+
+    h(A) = (I + a_1 A + ... + a_p A^p)^(-1) (b_0 I + b_1 A + ... + b_q A^q).
 
     The inverse is a true one: a linear system is solved for every chain. theta is `[b_0 .. b_q, a_1 .. a_p]`.
 

@@ -31,6 +31,20 @@ class GraphFilter(BaseEstimator, ABC):
 
     A new filter writes `parameter_names` and `apply`; autograd then does the rest. Where a closed form is cheaper,
     it overrides `linearize` and `theta_jacobian` as well.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.filters import GraphFilter
+    >>> class Consensus(GraphFilter):
+    ...     def parameter_names(self):
+    ...         return ["pull"]
+    ...
+    ...     def apply(self, adjacency, theta, signals):
+    ...         return signals + theta[:, :, None] * (signals @ adjacency - signals * adjacency.sum(-1)[:, None])
+    >>> edge = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> Consensus().apply(edge, torch.tensor([[0.25]]), torch.tensor([[1.0, 0.0]]))
+    tensor([[[0.7500, 0.2500]]])
     """
 
     # Whether outputs are linear in theta, so that theta can be integrated out in closed form.

@@ -37,7 +37,9 @@ def polynomial_pullback(adjacency: Tensor, coefficients: Tensor, shifted: list[T
 
 
 class PolynomialFilter(GraphFilter):
-    """h(A) = theta_0 I + theta_1 A + ... + theta_p A^p.
+    """A polynomial of the adjacency matrix.
+
+    h(A) = theta_0 I + theta_1 A + ... + theta_p A^p.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -139,6 +140,37 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             outputs = self._resolved_filter().apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
         predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
         return predicted[:, 0] if self._flat_output else predicted
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any = None) -> float:
+        """How well outputs are predicted: R2, the mean over the observed nodes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, n_nodes)
+            Inputs.
+        y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
+            Outputs; nan where nothing was measured.
+        sample_weight : array-like of shape (n_pairs,), default=None
+            Weights of the pairs.
+
+        Returns
+        -------
+        float
+            At most 1; 0 for a prediction no better than the mean.
+        """
+        outputs = np.asarray(y, dtype=np.float64)
+        missing = np.isnan(outputs)
+        if not missing.any():
+            return float(super().score(X, y, sample_weight))
+        predicted, outputs = (array.reshape(len(array), -1) for array in (self.predict(X), outputs))
+        measured = ~missing.reshape(outputs.shape)
+        weights = np.ones(len(outputs)) if sample_weight is None else np.asarray(sample_weight)
+        # A column with fewer than two numbers has no variance to explain.
+        columns = [(column, rows) for column, rows in enumerate(measured.T) if rows.sum() > 1]
+        if not columns:
+            raise ValueError("y has no column with two measured outputs; R2 is not defined.")
+        scores = [r2_score(outputs[rows, c], predicted[rows, c], sample_weight=weights[rows]) for c, rows in columns]
+        return float(np.mean(scores))
 
     def to_networkx(self) -> nx.Graph:
         """The identified network.

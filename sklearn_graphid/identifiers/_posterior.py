@@ -142,8 +142,8 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         finite = np.array(np.isfinite(draws.log_likelihood).all(1) & np.isfinite(draws.theta).all((1, 2)))
         if not finite.any():
             raise FloatingPointError(
-                f"all {len(finite)} chains diverged. Use a smaller step_size (None derives it from the data), check "
-                f"that noise_std={self.noise_std!r} fits the units of Y, or choose the filter's initial range."
+                f"all {len(finite)} chains diverged. {self._advice()} Check that noise_std={self.noise_std!r} fits the "
+                f"units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
@@ -172,11 +172,15 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         n_diverged = self.diagnostics_["n_diverged"]
         if n_diverged:
             warnings.warn(
-                f"{n_diverged} of {self.n_chains} chains diverged and were dropped; a smaller step_size, or None, "
-                f"keeps them stable.",
+                f"{n_diverged} of {self.n_chains} chains diverged and were dropped. {self._advice()}",
                 ConvergenceWarning,
                 stacklevel=6,
             )
+
+    def _advice(self) -> str:
+        if self.algorithm == "langevin":
+            return "Use a smaller step_size; None derives it from the data."
+        return "Bring X and Y to a common scale near one."
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
         # Every chain's last draw first, as those are independent; then earlier ones; repeats only beyond them all.

@@ -736,6 +736,20 @@ def test_outputs_of_zero_have_an_answer(ring_known, ring_pairs):
     np.testing.assert_allclose(fitted.theta_, 0, atol=1e-3)
 
 
+def test_score_passes_over_gaps(quick, ring_known, ring_pairs):
+    """R2 of each column by its formula on what was measured, and their mean."""
+    X, Y = ring_pairs
+    quick.fit(X, Y, ring_known)
+    gaps = np.where(np.random.default_rng(0).random(Y.shape) < 0.3, np.nan, Y)
+    predicted = quick.predict(X)
+    unexplained = np.nansum((gaps - predicted) ** 2, axis=0)
+    total = np.nansum((gaps - np.nanmean(gaps, axis=0)) ** 2, axis=0)
+    assert quick.score(X, gaps) == pytest.approx(np.mean(1 - unexplained / total))
+    assert quick.score(X, gaps, sample_weight=np.ones(len(X))) == pytest.approx(quick.score(X, gaps))
+    with pytest.raises(ValueError, match="no column with two measured outputs"):
+        quick.score(X, np.full_like(Y, np.nan))
+
+
 def affine(adjacency, theta):
     """A polynomial of order one, as a user would write it."""
     return theta[0] * torch.eye(adjacency.shape[-1], dtype=adjacency.dtype) + theta[1] * adjacency

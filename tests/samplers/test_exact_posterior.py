@@ -29,7 +29,7 @@ from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import _theta
 
-EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 20, "n_steps": 2}
+EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 15, "n_steps": 2}
 THETA_GRID = np.linspace(0, 3, 3001)
 LOG_NOISE_GRID = np.linspace(np.log(0.1), np.log(20), 150)
 
@@ -204,6 +204,7 @@ QUESTIONS = {
         [0.5, 0.4],
         prior=BLOCKS,
         noise_std=None,
+        n_pairs=4,
         edge_prior=upper_probabilities([0.5, 0.5, 0.9, 0.5, 0.5, 0.2, 0.1, 0.5, 0.7, 0.5]),
         **HOUSE,
     ),
@@ -245,10 +246,10 @@ def marginal_errors(question, exact, identifier):
 def marginal_tolerance(n_chains):
     """Five standard errors of the mean over independent chains.
 
-    A chain's share in an edge probability has a standard deviation of at most 0.34 (measured, all questions), which
-    makes 0.038 for 2,000 chains. There are 57 marginals: one false alarm in 30,000 runs.
+    A chain's share in an edge probability has a standard deviation of at most 0.35 (measured, all questions), which
+    makes 0.039 for 2,000 chains. There are 57 marginals: one false alarm in 30,000 runs.
     """
-    return 5 * 0.34 / np.sqrt(n_chains)
+    return 5 * 0.35 / np.sqrt(n_chains)
 
 
 def test_edge_marginals_match_enumeration(answered):
@@ -310,14 +311,14 @@ def test_default_settings_mix_where_graph_and_theta_depend_on_one_another():
 
 def langevin_errors(question, **settings):
     exact = enumerate_graphs(question)
-    return marginal_errors(question, exact, fit(question, n_chains=250, **settings))
+    return marginal_errors(question, exact, fit(question, n_chains=150, **settings))
 
 
 def test_published_langevin_misses_the_exact_marginals():
     settings = {name: value for name, value in PAPER_SETTINGS.items() if name not in ("n_chains", "noise_std")}
     settings["temperature"] = 1.0
     errors = langevin_errors(QUESTIONS["independent-pairs"], **settings)
-    # 250 chains: a standard error of at most 0.032 for each of five marginals.
+    # 150 chains: a standard error of at most 0.04 for each of five marginals.
     assert 0.06 < errors.max() < 0.3
     assert 0.03 < errors.mean() < 0.14
 

@@ -404,7 +404,7 @@ def test_units_of_a_diffusion_do_not_matter(identifier, algorithm, noise_std):
     runs = []
     for unit in (1.0, 2.0**-12, 2.0**10):
         scaled = noise_std if noise_std is None else unit * noise_std
-        settings = {"algorithm": algorithm, "noise_std": scaled, "n_levels": 5, "n_steps": 5, "n_chains": 4}
+        settings = {"algorithm": algorithm, "noise_std": scaled, "n_levels": 3, "n_steps": 4, "n_chains": 4}
         runs.append(identifier("heat", **settings, random_state=0).fit(unit * X, unit * Y, known))
         assert runs[-1].noise_std_ == pytest.approx(unit * runs[0].noise_std_, rel=1e-12)
     for other in runs[1:]:
@@ -429,7 +429,7 @@ def test_units_of_a_polynomial_go_into_theta(algorithm, noise_std, input_unit, o
         scaled = noise_std if noise_std is None else noise_unit * noise_std
         state = initial_state(question, noise, scaled)
         state = state._replace(theta=theta_unit * state.theta)
-        settings = settings_of(n_steps=5, step_size=None, theta_learning_rate=None, noise_std=scaled)
+        settings = settings_of(n_steps=2, step_size=None, theta_learning_rate=None, noise_std=scaled)
         results.append(run_sampler(algorithm, question, denoise, settings, noise, state)[-1])
     plain, scaled = results
     torch.testing.assert_close(scaled.pairs, plain.pairs, rtol=0, atol=1e-9)
@@ -464,6 +464,6 @@ def test_derived_step_keeps_every_chain_finite(filter):
     rng = np.random.default_rng(0)
     adjacency = np.triu(rng.random((8, 8)) < 0.4, 1).astype(float)
     X, Y = make_system(adjacency + adjacency.T, filter, None, n_pairs=30, noise_std=0.05, random_state=0)
-    identifier = LikelihoodLangevinIdentifier(filter, noise_std=0.05, n_steps=20, random_state=0).fit(X, Y)
+    identifier = LikelihoodLangevinIdentifier(filter, noise_std=0.05, n_chains=8, n_steps=12, random_state=0).fit(X, Y)
     assert identifier.diagnostics_["n_diverged"] == 0
     assert np.isfinite(identifier.diagnostics_["log_likelihood"]).all()
