@@ -159,7 +159,8 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         X, outputs = self._validate_pairs(X, Y)
         known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
         device = resolve_device(self.device)
-        problem = Problem.from_numpy(X, outputs, known, self._resolved_filter(), device)
+        filter = self._resolved_filter()
+        problem = Problem.from_numpy(X, outputs, known, filter, device)
         noise = ChainNoise(draw_seeds(self.random_state, 1), device)
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
@@ -172,7 +173,7 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
             raise FloatingPointError(
                 f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
             )
-        self.known_edges_ = known
+        self.known_edges_, self.filter_ = known, filter
         pairs = optimum.pairs[0].double().cpu().numpy()
         self.edge_probabilities_ = known.fill(pairs)
         self.adjacency_ = known.fill(pairs > self.threshold).astype(np.int64)

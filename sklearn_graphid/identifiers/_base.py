@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -85,6 +85,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
     filter: Any
     observed_nodes: Any
 
+    filter_: GraphFilter
     adjacency_: npt.NDArray[np.int64]
     theta_: FloatArray
 
@@ -99,12 +100,12 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         """Inputs (pairs, nodes) and outputs (pairs, nodes), nan where nothing was measured."""
         if Y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if np.isscalar(Y):
+            raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_pairs, n_nodes).")
         X = validate_data(self, X, dtype=np.float64)
         Y = check_array(
             Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y"
         )
-        if Y.ndim == 0:
-            raise ValueError("Y is a single number; expected an array of shape (n_pairs, n_nodes).")
         if np.isinf(Y).any():
             raise ValueError("Input Y contains infinity or a value too large for dtype('float64').")
         check_consistent_length(X, Y)
@@ -118,7 +119,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         return X, full
 
     def _resolved_filter(self) -> GraphFilter:
-        return resolve_filter(self.filter)
+        """The filter as it is now: a copy, so that later changes to the parameter leave the fit alone."""
+        resolved: GraphFilter = clone(resolve_filter(self.filter))
+        return resolved
 
     def predict(self, X: npt.ArrayLike) -> FloatArray:
         """Outputs that the identified system would give, without noise.
@@ -137,7 +140,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         inputs = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
         adjacency = torch.tensor(self.adjacency_, dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
-            outputs = self._resolved_filter().apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
+            outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
         predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
         return predicted[:, 0] if self._flat_output else predicted
 

@@ -104,6 +104,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         the others, and their traces over the whole run.
     known_edges_ : KnownEdges
         What was known.
+    filter_ : GraphFilter
+        The filter that was used.
     n_features_in_ : int
         The number of nodes.
 

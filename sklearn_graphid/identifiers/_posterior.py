@@ -86,7 +86,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
         task = self._task(X, outputs, known)
         draws = self._run(task)
-        self.known_edges_ = known
+        self.known_edges_, self.filter_ = known, task.filter
         self._store_draws(draws, task)
         self._store_estimate(task)
         self._warn_where_not_mixed()

@@ -23,9 +23,10 @@ __all__ = [
 # A share of its own curvature is added to every parameter's, so that the normal equations of parameters that cannot be
 # told apart can be solved. They are solved in double precision, where this is far below anything that matters.
 _RELATIVE_RIDGE = 1e-12
-# The prior of theta is a Gaussian whose standard deviation is so many times the gain from inputs to outputs: flat for
-# all that the data can see, but proper where they see nothing, as on an empty graph.
-_PRIOR_WIDTH = 30.0
+# The prior of theta is a Gaussian whose standard deviation is so many times the gain from inputs to outputs: proper
+# where the data see nothing, as on an empty graph, and wide where they do. Wider still, and weak data would favour
+# the empty graph, whose theta may be anything (Lindley's paradox).
+_PRIOR_WIDTH = 3.0
 
 
 # The smallest noise level that is drawn, relative to the outputs.

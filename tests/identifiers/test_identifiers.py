@@ -736,6 +736,14 @@ def test_outputs_of_zero_have_an_answer(ring_known, ring_pairs):
     np.testing.assert_allclose(fitted.theta_, 0, atol=1e-3)
 
 
+def test_changing_the_filter_leaves_the_fit_alone(quick, ring_known, ring_pairs):
+    X, Y = ring_pairs
+    fitted = quick.set_params(filter=HeatDiffusionFilter()).fit(X, Y, ring_known)
+    before = fitted.predict(X)
+    np.testing.assert_array_equal(fitted.set_params(filter__laplacian="normalized").predict(X), before)
+    np.testing.assert_array_equal(fitted.set_params(filter="polynomial").predict(X), before)
+
+
 def test_score_passes_over_gaps(quick, ring_known, ring_pairs):
     """R2 of each column by its formula on what was measured, and their mean."""
     X, Y = ring_pairs
