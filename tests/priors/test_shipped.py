@@ -97,8 +97,6 @@ def test_grids_are_better_known_than_other_graphs():
 
 def test_grids_do_not_surprise_and_others_do():
     prior = load_prior("grids").estimator
-    if prior.known_loss_ is None:
-        pytest.skip("these weights were made before surprise was measured")
     grids = make_grid_graphs(12, random_state=7)
     with torch_threads(1):
         usual = [prior.surprise(hide_edges(g, 0.25, random_state=i)) for i, g in enumerate(grids)]
