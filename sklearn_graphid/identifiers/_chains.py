@@ -31,7 +31,7 @@ from ..samplers import (
 __all__ = ["ChainDraws", "SamplingTask", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
-_BATCH = 8
+_BATCH = 16
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
 _KEPT_SHARE = 1 / 3
 
@@ -93,8 +93,11 @@ def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
 def run_chains(task: SamplingTask, seeds: Sequence[int], n_jobs: int | None) -> Iterator[ChainDraws]:
     """Run one chain for each seed and yield the batches in order."""
     batches = [seeds[start : start + _BATCH] for start in range(0, len(seeds), _BATCH)]
-    # Threads do: the work is in torch, which lets go of the interpreter. A backend chosen outside is honoured.
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    if len(batches) == 1:
+        yield _run_batch(task, seeds)  # not worth a worker
+        return
+    # Processes by default: steps are short, and threads would spend their time waiting for the interpreter.
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     with torch_threads(1):
         yield from parallel(delayed(_run_batch)(task, batch) for batch in batches)
 

@@ -634,10 +634,10 @@ def test_callbacks_hear_of_every_task_once(identifier, ring_known, ring_pairs):
 
 def test_callbacks_hear_of_every_batch(ring_known, ring_pairs):
     recorder = Recorder()
-    LangevinSystemIdentifier("heat", n_chains=20, n_levels=2, random_state=0).set_callbacks(recorder).fit(
+    LangevinSystemIdentifier("heat", n_chains=40, n_levels=2, random_state=0).set_callbacks(recorder).fit(
         *ring_pairs, ring_known
     )
-    assert recorder.events.count("begin batch of chains") == 3  # batches of eight chains
+    assert recorder.events.count("begin batch of chains") == 3  # batches of sixteen chains
 
 
 def test_progress_bar_runs_to_its_end(identifier, ring_known, ring_pairs, capsys):

@@ -218,7 +218,7 @@ QUESTIONS = {
 
 
 def fit(question, n_chains=None, schedule=EDGE_FLIPS, **settings):
-    """Many chains in one batch, which is quicker than batches of eight."""
+    """Many chains in one batch, which is quicker than batches of sixteen."""
     n_chains = n_chains or question.n_chains
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_chains, "_BATCH", n_chains)
