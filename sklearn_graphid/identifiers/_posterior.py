@@ -148,8 +148,6 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
         self._draws = _select(draws, ~stuck)
-        rows, columns = task.known.unknown_pairs()
-        self._unknown_rows, self._unknown_columns = rows, columns
         self.edge_probabilities_ = task.known.fill(self._draws.edge_probability.mean(0))
         self.theta_samples_ = self._draws.theta.reshape(-1, self._draws.theta.shape[-1])
         self.noise_std_ = float(np.sqrt(np.mean(self._draws.noise_std**2)))
