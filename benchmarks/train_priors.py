@@ -62,7 +62,7 @@ def denoising_error(
 def train(name: str, minutes: float, zip_path: str | None, seed: int) -> None:
     """Train one prior and write it."""
     training, unseen = grid_split() if name == "grids" else deezer_split(zip_path)
-    prior = GraphPriorScore(max_epochs=100_000, max_time=60 * minutes, batch_size=16, random_state=seed).fit(training)
+    prior = GraphPriorScore(max_epochs=100_000, max_time=60 * minutes, random_state=seed).fit(training)
     error = denoising_error(prior, unseen[:100])
     path = WEIGHTS / f"{name}.safetensors"
     prior.loss_history_ = {k: v[:: max(1, len(v) // 50)] for k, v in prior.loss_history_.items()}

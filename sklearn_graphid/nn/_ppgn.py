@@ -41,7 +41,7 @@ class PPGN(nn.Module):
     independent = True
     continuous = True
 
-    def __init__(self, width: int = 16, n_blocks: int = 4, n_frequencies: int = 16):
+    def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16):
         super().__init__()
         self.settings = {"width": width, "n_blocks": n_blocks, "n_frequencies": n_frequencies}
         self.density_logit = nn.Parameter(torch.empty(1))
@@ -96,7 +96,7 @@ class PPGN(nn.Module):
         features = self.lift(pairs)
         for block in self.blocks:
             features = block(features, level)
-        features = torch.relu(self.readout_hidden(features))
+        features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
         return own + self.density_logit + 0.5 * (others + others.mT)
 
@@ -140,8 +140,8 @@ class PathBlock(nn.Module):
 
     def __init__(self, width: int, n_frequencies: int):
         super().__init__()
-        self.factors = ChannelLinear(width, width)
-        self.from_pair = ChannelLinear(width, width)
+        self.factors = nn.Parameter(torch.empty(width, width))
+        self.from_pair = nn.Parameter(torch.empty(width, width))
         self.from_paths = nn.Parameter(torch.empty(width, width))
         self.from_nodes = ChannelLinear(width, width)
         self.from_level = ChannelLinear(n_frequencies, width)
@@ -149,8 +149,9 @@ class PathBlock(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialise what is not a `ChannelLinear`."""
-        bound = 1 / math.sqrt(len(self.from_paths))
-        nn.init.uniform_(self.from_paths, -bound, bound, generator=generator)
+        for weight in (self.factors, self.from_pair, self.from_paths):
+            bound = 1 / math.sqrt(weight.shape[1])
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
         # The block adds nothing at first, so that deep stacks start as well as shallow ones.
         nn.init.zeros_(self.out)
 
@@ -159,11 +160,12 @@ class PathBlock(nn.Module):
         # nodes of order one from ten nodes to hundreds.
         root = math.sqrt(features.shape[-1])
         flat = features.flatten(1)
-        factors = self.factors(features)
+        factors = (self.factors @ flat).view_as(features)
         paths = (factors @ factors).flatten(1)
-        hidden = torch.addmm(self.from_pair.bias[:, None], self.from_pair.weight, flat)
-        hidden = hidden.addmm_(self.from_paths / root, paths).view_as(features)
+        hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, paths).view_as(features)
         # Summed over a row: what a node's other pairs hold, its degree among them.
         nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
-        hidden = hidden.add_(nodes[..., None]).add_(nodes[..., None, :]).relu_()
-        return torch.addmm(flat, self.out, hidden.flatten(1)).view_as(features)
+        hidden = hidden.add_(nodes[..., None]).add_(nodes[..., None, :]).relu_().flatten(1)
+        if torch.is_grad_enabled():
+            return torch.addmm(flat, self.out, hidden).view_as(features)
+        return flat.addmm_(self.out, hidden).view_as(features)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._torch import seeded_generator
+from .._torch import seeded_generator, torch_threads
 from .._validation import FloatArray
 from ._networks import graphs_at_once
 
@@ -33,19 +37,27 @@ __all__ = [
 _FEWEST_BATCHES = 50
 _WARM_UP_STEPS = 100
 _AVERAGING = 0.999
-# Noise draws for each validation graph: the same ones at every epoch, so that losses compare.
+# Noise draws for each validation graph, the same ones at every epoch, so that losses compare: up to four, as long as
+# this makes no more noisy graphs than validation should take time for.
 _VALIDATION_DRAWS = 4
+_VALIDATION_GRAPHS = 500
+# Below this the entropy that a noise level leaves is not worth weighing, relative to what no measurement leaves.
+_LEAST_ENTROPY = 1e-3
+_GAUSS_HERMITE = np.polynomial.hermite_e.hermegauss(64)
 
 
 class NoiseLaw(NamedTuple):
-    """Which noise levels are shown in training.
+    """Which noise levels are shown in training, and how much they count.
 
     `levels` names them one by one; None draws them between `lowest` and `highest`, uniformly in their logarithm.
+    `density` is the share of edges among the pairs, for a network that is trained by cross-entropy; None: all levels
+    count the same.
     """
 
     lowest: float
     highest: float
     levels: tuple[float, ...] | None = None
+    density: float | None = None
 
     def draw(self, n_graphs: int, generator: torch.Generator) -> Tensor:
         """A noise level for each graph."""
@@ -53,6 +65,30 @@ class NoiseLaw(NamedTuple):
             return torch.tensor(self.levels)[torch.randint(len(self.levels), (n_graphs,), generator=generator)]
         low, high = math.log(self.lowest), math.log(self.highest)
         return torch.exp(low + (high - low) * torch.rand(n_graphs, generator=generator))
+
+    def weight(self, sigma: Tensor) -> Tensor:
+        """What the loss at these noise levels is multiplied by.
+
+        Little noise leaves a loss that is small however much context could still reduce it. Dividing by what remains
+        without context would weigh all levels alike, and let rare errors at little noise drown the rest; its square
+        root is between the two.
+        """
+        if self.density is None:
+            return torch.ones_like(sigma)
+        remaining = _entropy_without_context(sigma, self.density)
+        return (remaining.clamp_min(_LEAST_ENTROPY)).rsqrt()
+
+
+def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
+    """Cross-entropy of the best guess that sees a pair's own noisy value alone, relative to that of no value at all."""
+    normal, weights = (torch.from_numpy(values) for values in _GAUSS_HERMITE)
+    share = torch.tensor([1 - density, density], dtype=torch.float64).clamp(0.01, 0.99)
+    clean = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    level = sigma.double().cpu()[:, None, None]
+    log_odds = (clean + level * normal - 0.5) / level**2 + torch.logit(share[1])
+    losses = torch.nn.functional.softplus((1 - 2 * clean) * log_odds)
+    entropy = (losses * share[:, None] * weights / weights.sum()).sum((-2, -1))
+    return (entropy / -(share * share.log()).sum()).to(sigma)
 
 
 class TrainingSettings(NamedTuple):
@@ -174,7 +210,7 @@ def train_network(
     time limit rules its schedule.
     """
     buckets = bucket_by_size(graphs, device)
-    held_out = _fixed_validation(validation, law, seed)
+    held_out = _fixed_validation(network, validation, law, seed)
     run = _Run(network.to(device), law, settings, resume)
     best, best_loss, n_stale, first = _copy(run.averaged), math.inf, 0, 0
     if resume is not None:
@@ -199,7 +235,8 @@ class _Run:
 
     def __init__(self, network: nn.Module, law: NoiseLaw, settings: TrainingSettings, resume: TrainingState | None):
         self.network, self.law, self.settings = network, law, settings
-        self.optimizer = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=1e-4)
+        rate = settings.learning_rate
+        self.optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4, fused=True)
         self.averaged = _copy(network.state_dict())
         self.n_steps = 0
         self.start = time.monotonic()
@@ -247,57 +284,96 @@ class _Run:
         self.network.train()
         total, n_graphs = 0.0, 0
         batches = list(shuffled_batches(buckets, self.settings.batch_size, generator))
-        for index, clean in enumerate(batches):
-            progress = self.progress(number + index / len(batches))
-            if progress >= 1 and n_graphs > 0:
-                break
-            rate = self.settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
-            self.optimizer.param_groups[0]["lr"] = rate * min(1.0, (self.n_steps + 1) / _WARM_UP_STEPS)
-            total += len(clean) * _gradient_step(
-                self.network, self.optimizer, clean, self.law, self.settings.known_share, generator
-            )
-            n_graphs += len(clean)
-            self.n_steps += 1
-            _average(self.averaged, self.network, self.n_steps)
+        with _side_by_side(batches[0].device) as spread:
+            for index, clean in enumerate(batches):
+                progress = self.progress(number + index / len(batches))
+                if progress >= 1 and n_graphs > 0:
+                    break
+                rate = self.settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+                self.optimizer.param_groups[0]["lr"] = rate * min(1.0, (self.n_steps + 1) / _WARM_UP_STEPS)
+                total += len(clean) * self._step(clean, generator, spread)
+                n_graphs += len(clean)
+                self.n_steps += 1
+                _average(self.averaged, self.network, self.n_steps)
         return total / n_graphs
+
+    def _step(self, clean: Tensor, generator: torch.Generator, spread: _Map) -> float:
+        sigma = self.law.draw(len(clean), generator).to(clean)
+        noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
+        known = None
+        if self.network.uses_known and float(torch.rand((), generator=generator)) < self.settings.known_share:
+            known = random_known(clean, generator)
+            noisy = torch.where(known > 0, clean, noisy)
+        loss = _set_gradients(self.network, _Batch(clean, noisy, sigma, self.law.weight(sigma), known), spread)
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimizer.step()
+        return loss
 
 
 def _copy(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
-def _gradient_step(
-    network: Any,
-    optimizer: torch.optim.Optimizer,
-    clean: Tensor,
-    law: NoiseLaw,
-    known_share: float,
-    generator: torch.Generator,
-) -> float:
-    sigma = law.draw(len(clean), generator).to(clean)
-    noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
-    known = None
-    if network.uses_known and float(torch.rand((), generator=generator)) < known_share:
-        known = random_known(clean, generator)
-        noisy = torch.where(known > 0, clean, noisy)
-    optimizer.zero_grad(set_to_none=True)
-    loss = _accumulate_gradients(network, clean, noisy, sigma, known)
-    nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-    optimizer.step()
-    return loss
+class _Batch(NamedTuple):
+    clean: Tensor
+    noisy: Tensor
+    sigma: Tensor
+    weight: Tensor
+    known: Tensor | None = None
+
+    def parts(self, n_graphs: int) -> list[_Batch]:
+        """The batch, so many graphs at a time."""
+        starts = range(0, len(self.clean), n_graphs)
+        return [self._map(itemgetter(slice(start, start + n_graphs))) for start in starts]
+
+    def to(self, device: torch.device) -> _Batch:
+        """The batch on the device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> _Batch:
+        clean, noisy, sigma, weight = (function(tensor) for tensor in self[:4])
+        return _Batch(clean, noisy, sigma, weight, None if self.known is None else function(self.known))
+
+    def loss(self, network: Any) -> Tensor:
+        """The sum over graphs."""
+        losses: Tensor = network.loss(self.clean, self.noisy, self.sigma, self.known)
+        return (losses * self.weight).sum()
 
 
-def _accumulate_gradients(network: Any, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None) -> float:
-    """Gradient of the mean loss of a batch, a few graphs at a time, as their features then stay in the cache."""
-    at_once = graphs_at_once(clean.shape[-1]) if network.independent else len(clean)
-    total = 0.0
-    for start in range(0, len(clean), at_once):
-        part = slice(start, start + at_once)
-        loss = network.loss(clean[part], noisy[part], sigma[part], None if known is None else known[part])
-        loss = loss.sum() / len(clean)
-        loss.backward()
-        total += float(loss.detach())
-    return total
+_Map = Callable[[Callable[[_Batch], Any], Iterable[_Batch]], Iterable[Any]]
+
+
+@contextmanager
+def _side_by_side(device: torch.device) -> Iterator[_Map]:
+    """A map over parts of a batch, in as many threads as torch may use, each of which computes by itself.
+
+    That is faster than to share the small matrices of a part among threads, and the result does not depend on how many
+    there are.
+    """
+    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
+    with torch_threads(1):
+        if n_threads == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+
+
+def _set_gradients(network: Any, batch: _Batch, spread: _Map) -> float:
+    """Set the gradient of the mean loss, from a few graphs at a time, as their features then stay in the cache."""
+    n_graphs = len(batch.clean)
+    # In two parts at least, so that two threads have something to do.
+    at_once = min(graphs_at_once(batch.clean.shape[-1]), -(-n_graphs // 2)) if network.independent else n_graphs
+    parameters = list(network.parameters())
+
+    def gradients(part: _Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
+        loss = part.loss(network) / n_graphs
+        return loss.detach(), torch.autograd.grad(loss, parameters)
+
+    losses, parts = zip(*spread(gradients, batch.parts(at_once)), strict=True)
+    for parameter, *shares in zip(parameters, *parts, strict=True):
+        parameter.grad = sum(shares[1:], start=shares[0])
+    return float(sum(losses))
 
 
 def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> None:
@@ -308,31 +384,31 @@ def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> N
             averaged[name].lerp_(value, share)
 
 
-class _HeldOut(NamedTuple):
-    clean: Tensor
-    noisy: Tensor
-    sigma: Tensor
-
-
-def _fixed_validation(validation: Sequence[FloatArray], law: NoiseLaw, seed: int) -> list[_HeldOut]:
+def _fixed_validation(network: Any, validation: Sequence[FloatArray], law: NoiseLaw, seed: int) -> list[_Batch]:
     generator = seeded_generator(seed)
-    held_out = []
-    for members in bucket_by_size(validation, torch.device("cpu")).values():
-        clean = members.repeat(_VALIDATION_DRAWS, 1, 1)
+    held_out: list[_Batch] = []
+    n_draws = min(_VALIDATION_DRAWS, max(1, _VALIDATION_GRAPHS // max(1, len(validation))))
+    for n_nodes, members in bucket_by_size(validation, torch.device("cpu")).items():
+        clean = members.repeat(n_draws, 1, 1)
         sigma = law.draw(len(clean), generator)
         noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
-        parts = zip(clean.split(64), noisy.split(64), sigma.split(64), strict=True)
-        held_out += [_HeldOut(*part) for part in parts]
+        at_once = graphs_at_once(n_nodes) if network.independent else 64
+        held_out += _Batch(clean, noisy, sigma, law.weight(sigma)).parts(at_once)
     return held_out
 
 
-def _validate(network: Any, averaged: dict[str, Tensor], held_out: list[_HeldOut], device: torch.device) -> float:
+def _validate(network: Any, averaged: dict[str, Tensor], held_out: list[_Batch], device: torch.device) -> float:
     if not held_out:
         return math.nan
     current = _copy(network.state_dict())
     network.load_state_dict(averaged)
     network.eval()
-    with torch.inference_mode():
-        total = sum(float(network.loss(*(t.to(device) for t in part)).double().sum()) for part in held_out)
+
+    def loss(part: _Batch) -> float:
+        with torch.inference_mode():  # holds for the thread that it is said in
+            return float(part.to(device).loss(network))
+
+    with _side_by_side(device) as spread:
+        total = sum(spread(loss, held_out))
     network.load_state_dict(current)
     return total / sum(len(part.clean) for part in held_out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,15 @@ from .._validation import FloatArray
 
 __all__ = ["Denoiser", "GraphPrior"]
 
-# (adjacency (chains, nodes, nodes), sigma) -> E[clean adjacency | noisy one], of the same shape. Where a mask of known
-# pairs was bound, those pairs are taken as free of noise.
-Denoiser = Callable[[Tensor, float], Tensor]
+
+class Denoiser(Protocol):
+    """E[clean adjacency | noisy one] for many chains."""
+
+    def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+        """Clean (chains, nodes, nodes) matrices.
+
+        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
+        """
 
 
 class GraphPrior(BaseEstimator, ABC):
@@ -29,6 +35,11 @@ class GraphPrior(BaseEstimator, ABC):
     A prior is used through its denoiser, E[A | A~]. The score of the annealed prior follows from it by Tweedie's
     formula, (E[A | A~] - A~) / sigma^2.
     """
+
+    @property
+    def conditions_on_known(self) -> bool:
+        """Whether the denoiser heeds which pairs are free of noise, or need not as they say nothing of the others."""
+        return False
 
     @abstractmethod
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:

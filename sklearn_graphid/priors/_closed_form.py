@@ -20,7 +20,7 @@ def independent_denoiser(log_odds: Tensor) -> Denoiser:
     """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
     off_diagonal = 1 - torch.eye(log_odds.shape[-1], dtype=log_odds.dtype, device=log_odds.device)
 
-    def denoise(adjacency: Tensor, sigma: float) -> Tensor:
+    def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
         return torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds) * off_diagonal
 
     return denoise
@@ -43,6 +43,8 @@ class ErdosRenyiPrior(GraphPrior):
     [[0.  0.2]
      [0.2 0. ]]
     """
+
+    conditions_on_known = True
 
     def __init__(self, p: float = 0.1):
         self.p = p
@@ -74,6 +76,8 @@ class StochasticBlockPrior(GraphPrior):
      [0.9 0.  0.1]
      [0.1 0.1 0. ]]
     """
+
+    conditions_on_known = True
 
     def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike):
         self.labels = labels

@@ -58,17 +58,24 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         check_is_fitted(self, "weights_")
         return restore_network(self.architecture_, self.network_settings_, self.weights_, device, dtype)
 
+    @property
+    def conditions_on_known(self) -> bool:
+        """Whether the network was trained with pairs that carry no noise, and is told which."""
+        return bool(self._network("meta").uses_known)
+
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         network = self._network(device, dtype)
-        if not network.uses_known:
-            known = None
+        bound = known
 
-        def denoise(adjacency: Tensor, sigma: float) -> Tensor:
+        def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
             levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
+            known = bound if known is None else known
+            tensors = [adjacency, levels]
+            if network.uses_known and known is not None:
+                tensors.append(known.expand_as(adjacency))
             # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
-            parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in (adjacency, levels))
-            clean = torch.cat([network.denoise(*part, known) for part in zip(*parts, strict=True)])
-            return clean
+            parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in tensors)
+            return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
 
         return denoise
 

@@ -64,7 +64,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     max_time : float or None, default=None
         Seconds after which training ends; the learning rate is annealed to fit. After an interruption, the seconds
         of before count too. None: no limit.
-    batch_size : int, default=32
+    batch_size : int, default=8
         Graphs in a batch. Graphs of different sizes never share one.
     learning_rate : float, default=3e-3
         The highest learning rate of the schedule.
@@ -119,6 +119,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     (20, 10)
     """
 
+    # In so many batches some pairs carry no noise, and a network that can be told is told which.
+    _known_share = 2 / 3
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
         "n_levels": [Interval(Integral, 1, None, closed="left")],
@@ -144,7 +146,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         sigma_min: float = 0.03,
         max_epochs: int = 100,
         max_time: float | None = None,
-        batch_size: int = 32,
+        batch_size: int = 8,
         learning_rate: float = 3e-3,
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
@@ -245,7 +247,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             network,
             training,
             validation,
-            self._noise_law(sigmas),
+            self._noise_law(sigmas, training),
             settings,
             later_seed(training_seed, n_before),
             device,
@@ -303,10 +305,12 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         settings = {} if self.architecture == "ppgn" else {"sigmas": sigmas}
         return build_network(self.architecture, settings, seed)
 
-    def _noise_law(self, sigmas: Sequence[float]) -> NoiseLaw:
+    def _noise_law(self, sigmas: Sequence[float], graphs: list[FloatArray]) -> NoiseLaw:
         if self.architecture == "edp-gnn":
             return NoiseLaw(sigmas[-1], sigmas[0], tuple(sigmas))
-        return NoiseLaw(*trained_range(sigmas[0]))
+        n_entries = sum(len(graph) * (len(graph) - 1) for graph in graphs)
+        density = float(sum(graph.sum() for graph in graphs)) / max(1, n_entries)
+        return NoiseLaw(*trained_range(sigmas[0]), density=density)
 
     def _training_settings(self) -> TrainingSettings:
         return TrainingSettings(
@@ -315,7 +319,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,
             patience=self.n_iter_no_change,
-            known_share=2 / 3,
+            known_share=self._known_share,
         )
 
     def _calibrate(self, graphs: list[FloatArray]) -> None:

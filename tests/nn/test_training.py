@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import integrate, stats
 
 from sklearn_graphid import ErdosRenyiPrior
 from sklearn_graphid._torch import torch_threads
@@ -134,6 +135,33 @@ def test_noise_levels_are_those_named_or_log_uniform():
     # 4,000 uniform numbers: their mean has a standard error of .0046.
     position = (between / 0.1).log() / math.log(15)
     assert position.mean().item() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("sigma", [0.15, 0.3, 0.5, 1.5])
+@pytest.mark.parametrize("density", [0.02, 0.5])
+def test_noise_levels_count_by_what_they_leave_open(sigma, density):
+    """The entropy of one pair given its noisy value, by scipy's integration, relative to that of the pair alone."""
+
+    def entropy_at(noisy):
+        joint = np.array([1 - density, density]) * stats.norm.pdf(noisy, [0, 1], sigma)
+        return stats.entropy(joint) * joint.sum()
+
+    left = integrate.quad(entropy_at, -10 * sigma, 1 + 10 * sigma, points=[0, 0.5, 1], limit=200)[0]
+    left /= stats.entropy([1 - density, density])
+    weight = float(NoiseLaw(0.1, 2.0, density=density).weight(torch.tensor([sigma])))
+    assert weight == pytest.approx(max(left, 1e-3) ** -0.5, rel=0.02)
+    assert NoiseLaw(0.1, 2.0).weight(torch.tensor([sigma])) == 1
+
+
+@pytest.mark.parametrize("architecture", ["ppgn", "edp-gnn"])
+def test_number_of_threads_does_not_change_a_bit(architecture):
+    weights = []
+    for n_threads in (1, 2):
+        with torch_threads(n_threads):
+            *_, last = run(architecture, max_epochs=1)
+            assert torch.get_num_threads() == n_threads
+        weights.append(last.state.averaged)
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_noise_is_symmetric_and_standard_normal_with_a_zero_diagonal():
@@ -346,14 +374,14 @@ def test_even_the_shortest_time_gives_a_loss():
 def test_kept_weights_are_an_average_that_reaches_back_a_tenth_of_the_steps(monkeypatch):
     """The recurrence, written out: after n steps the newest weights count for 10 / (n + 10), and .001 at least."""
     seen: list[dict[str, torch.Tensor]] = []
-    step = training._gradient_step
+    step = training._Run._step
 
-    def spy(network: Any, *arguments: Any) -> float:
-        loss = step(network, *arguments)
-        seen.append({name: value.detach().double().clone() for name, value in network.state_dict().items()})
+    def spy(run: Any, *arguments: Any) -> float:
+        loss = step(run, *arguments)
+        seen.append({name: value.detach().double().clone() for name, value in run.network.state_dict().items()})
         return loss
 
-    monkeypatch.setattr(training, "_gradient_step", spy)
+    monkeypatch.setattr(training._Run, "_step", spy)
     start = {k: torch.from_numpy(v).double() for k, v in to_numpy(build_network("ppgn", SMALL_PPGN, 0)).items()}
     *_, last = run(max_epochs=2)
     average = start
@@ -366,13 +394,13 @@ def test_kept_weights_are_an_average_that_reaches_back_a_tenth_of_the_steps(monk
 
 def test_learning_rate_warms_up_and_falls_to_zero(monkeypatch):
     rates: list[float] = []
-    step = training._gradient_step
+    step = training._Run._step
 
-    def spy(network: Any, optimizer: torch.optim.Optimizer, *arguments: Any) -> float:
-        rates.append(optimizer.param_groups[0]["lr"])
-        return step(network, optimizer, *arguments)
+    def spy(run: Any, *arguments: Any) -> float:
+        rates.append(run.optimizer.param_groups[0]["lr"])
+        return step(run, *arguments)
 
-    monkeypatch.setattr(training, "_gradient_step", spy)
+    monkeypatch.setattr(training._Run, "_step", spy)
     list(run(max_epochs=8))
     n = np.arange(len(rates))
     expected = 3e-3 * 0.5 * (1 + np.cos(np.pi * n / len(rates))) * np.minimum(1, (n + 1) / 100)

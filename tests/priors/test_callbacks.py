@@ -88,7 +88,7 @@ def test_interruption_keeps_the_best_weights_and_warns(graphs):
 def test_interruption_inside_an_epoch_keeps_the_epochs_before(graphs, monkeypatch):
     from sklearn_graphid.nn import _training
 
-    step, n_steps = _training._gradient_step, []
+    step, n_steps = _training._set_gradients, []
 
     def break_in(*arguments: Any) -> float:
         n_steps.append(1)
@@ -96,7 +96,7 @@ def test_interruption_inside_an_epoch_keeps_the_epochs_before(graphs, monkeypatc
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(_training, "_gradient_step", break_in)
+    monkeypatch.setattr(_training, "_set_gradients", break_in)
     with pytest.warns(UserWarning, match="interrupted after"):
         prior = quick(max_epochs=50).fit(graphs)
     assert 1 <= prior.n_iter_ < 50
@@ -107,7 +107,7 @@ def test_interruption_before_there_is_anything_to_keep_is_passed_on(graphs, monk
     def break_in(*arguments: Any) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sklearn_graphid.nn._training._gradient_step", break_in)
+    monkeypatch.setattr("sklearn_graphid.nn._training._set_gradients", break_in)
     prior = quick()
     with pytest.raises(KeyboardInterrupt):
         prior.fit(graphs)

@@ -97,7 +97,7 @@ from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.nn import _training
 from sklearn_graphid.priors import _files
 
-step, n_steps, sync, n_writes = _training._gradient_step, [], os.fsync, []
+step, n_steps, sync, n_writes = _training._set_gradients, [], os.fsync, []
 
 def dying_step(*arguments):
     n_steps.append(1)
@@ -111,7 +111,7 @@ def dying_sync(file):
         os.kill(os.getpid(), signal.SIGKILL)
     sync(file)
 
-_training._gradient_step, os.fsync = dying_step, dying_sync
+_training._set_gradients, os.fsync = dying_step, dying_sync
 graphs = make_grid_graphs(10, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=0)
 GraphPriorScore(n_levels=2, max_epochs=4, random_state=0, checkpoint_path=sys.argv[1]).fit(graphs)
 """
