@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ._diagnostics import effective_sample_size, split_r_hat, stuck_chains
-from ._edge_flip import Sweep, edge_flip_gibbs
+from ._diagnostics import (
+    bulk_sample_size,
+    chain_standard_error,
+    effective_sample_size,
+    expected_changes,
+    rank_r_hat,
+    split_r_hat,
+    stuck_chains,
+)
+from ._edge_flip import Sweep, edge_flip_gibbs, sweep_schedule
 from ._langevin import (
     AnnealingSettings,
     ChainState,
@@ -16,7 +24,7 @@ from ._langevin import (
 from ._noise import ChainNoise
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
-from ._theta import AdamState, ThetaFit, adam_step, fit_theta, sample_noise_std, sample_theta
+from ._theta import AdamState, ThetaFit, adam_step, fit_theta, leap_theta, sample_noise_std, sample_theta
 
 __all__ = [
     "AdamState",
@@ -31,14 +39,20 @@ __all__ = [
     "ThetaFit",
     "adam_step",
     "annealed_langevin",
+    "bulk_sample_size",
+    "chain_standard_error",
     "edge_flip_gibbs",
     "effective_sample_size",
+    "expected_changes",
     "fit_theta",
     "initial_state",
     "langevin_step",
+    "leap_theta",
+    "rank_r_hat",
     "sample_noise_std",
     "sample_prior",
     "sample_theta",
     "split_r_hat",
     "stuck_chains",
+    "sweep_schedule",
 ]

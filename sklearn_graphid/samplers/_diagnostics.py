@@ -1,16 +1,28 @@
-"""Have the chains mixed? Rank-free split R-hat and effective sample size (Gelman et al., Bayesian Data Analysis)."""
+"""Have the chains mixed? R-hat and effective sample size as of Vehtari et al. (Bayesian Analysis 16, 2021)."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
 
 from .._validation import FloatArray
 
-__all__ = ["effective_sample_size", "split_r_hat", "stuck_chains"]
+__all__ = [
+    "bulk_sample_size",
+    "chain_standard_error",
+    "effective_sample_size",
+    "expected_changes",
+    "rank_r_hat",
+    "split_r_hat",
+    "stuck_chains",
+]
 
-# A chain whose log posterior lies this far below the best chain's, beside what its own wandering explains, will not
-# come back: the odds against its mode are more than twenty thousand to one.
+# Halves of chains of fewer draws have no variance.
+_FEWEST_DRAWS = 4
+# A chain whose mode is less probable than the best chain's by this much, in logarithms and beside what its own
+# wandering explains, will not come back: the odds against it are more than twenty thousand to one.
 _HOPELESS = 10.0
 
 
@@ -19,41 +31,102 @@ def _vanishes(variance: float, draws: FloatArray) -> bool:
     return bool(variance <= (1e-12 * np.abs(draws).max()) ** 2)
 
 
+def _halves(draws: FloatArray) -> FloatArray:
+    """First and last halves of (chains, draws) as chains of their own; a middle draw is left out."""
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def _normal_scores(draws: FloatArray) -> FloatArray:
+    """Every draw by its rank among all, as a quantile of the normal law (Blom's)."""
+    ranks = rankdata(draws).reshape(draws.shape)
+    scores: FloatArray = ndtri((ranks - 0.375) / (draws.size + 0.25))
+    return scores
+
+
+def _r_hat(chains: FloatArray) -> float:
+    n_draws = chains.shape[1]
+    within = chains.var(axis=1, ddof=1).mean()
+    between = n_draws * chains.mean(axis=1).var(ddof=1)
+    if _vanishes(within, chains):
+        return 1.0 if _vanishes(between, chains) else float("inf")
+    return float(np.sqrt((n_draws - 1) / n_draws + between / (n_draws * within)))
+
+
 def split_r_hat(draws: FloatArray) -> float:
     """Potential scale reduction of (chains, draws); near 1 where chains agree with one another and with themselves."""
-    half = draws.shape[1] // 2
-    if half < 2:
+    return _r_hat(_halves(draws)) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
+
+
+def rank_r_hat(draws: FloatArray) -> float:
+    """The larger R-hat of ranks and of distances from the median: heavy tails and unequal scales do not hide."""
+    if draws.shape[1] < _FEWEST_DRAWS:
         return float("nan")
-    parts = np.concatenate([draws[:, :half], draws[:, -half:]])
-    within = parts.var(axis=1, ddof=1).mean()
-    between = half * parts.mean(axis=1).var(ddof=1)
-    if _vanishes(within, parts):
-        return 1.0 if _vanishes(between, parts) else float("inf")
-    return float(np.sqrt((half - 1) / half + between / (half * within)))
+    halves = _halves(draws)
+    distances = np.abs(halves - np.median(halves))
+    return max(_r_hat(_normal_scores(halves)), _r_hat(_normal_scores(distances)))
 
 
 def effective_sample_size(draws: FloatArray) -> float:
-    """How many independent draws the (chains, draws) are worth, by Geyer's initial monotone sequence."""
-    n_chains, n_draws = draws.shape
-    if n_draws < 4:
-        return float("nan")
-    centred = draws - draws.mean(axis=1, keepdims=True)
-    size = 2 ** int(np.ceil(np.log2(2 * n_draws)))
-    spectrum = np.abs(np.fft.rfft(centred, n=size, axis=1)) ** 2
-    covariance = np.fft.irfft(spectrum, n=size, axis=1)[:, :n_draws] / n_draws
-    within = covariance[:, 0].mean() * n_draws / (n_draws - 1)
-    between = draws.mean(axis=1).var(ddof=1) if n_chains > 1 else 0.0
-    pooled = within * (n_draws - 1) / n_draws + between
-    if _vanishes(pooled, draws):
-        return float(n_chains * n_draws)
-    correlation = 1 - (within - covariance.mean(axis=0)) / pooled
+    """How many independent draws the (chains, draws) are worth for their mean, by Geyer's monotone sequence."""
+    return _sample_size(_halves(draws)) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
+
+
+def bulk_sample_size(draws: FloatArray) -> float:
+    """The same for their ranks, which a heavy tail does not upset."""
+    return _sample_size(_normal_scores(_halves(draws))) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
+
+
+def _sample_size(chains: FloatArray) -> float:
+    n_chains, n_draws = chains.shape
+    covariance = _autocovariance(chains)
+    within = covariance[0] * n_draws / (n_draws - 1)
+    pooled = covariance[0] + chains.mean(axis=1).var(ddof=1)
+    if _vanishes(pooled, chains):
+        return float(chains.size)
+    if _vanishes(within, chains):
+        return float(n_chains / 2)  # no chain moves, so both halves of a chain are one draw together
+    correlation = 1 - (within - covariance) / pooled
     correlation[0] = 1.0
-    n_pairs = n_draws // 2
+    n_pairs = max(1, (n_draws - 1) // 2)
     sums = correlation[: 2 * n_pairs].reshape(n_pairs, 2).sum(axis=1)
-    positive = n_pairs if (sums > 0).all() else int(np.argmax(sums <= 0))
-    time = -1 + 2 * np.minimum.accumulate(sums[:positive]).sum() if positive else 1.0
+    last = int(np.argmax(sums <= 0)) if (sums <= 0).any() else n_pairs - 1
+    # Geyer: pairs of correlations are positive and fall. Of the pair where that ends, the first one still counts.
+    time = -1 + 2 * np.minimum.accumulate(sums[:last]).sum() + max(correlation[2 * last], 0.0)
     # Antithetic chains can be worth more than their number; beyond a factor log10(n) it is noise.
-    return float(n_chains * n_draws / max(time, 1 / np.log10(max(n_chains * n_draws, 10))))
+    return float(chains.size / max(time, 1 / np.log10(chains.size)))
+
+
+def _autocovariance(chains: FloatArray) -> FloatArray:
+    """Mean autocovariance of the chains at every lag."""
+    n_draws = chains.shape[1]
+    size = 2 ** int(np.ceil(np.log2(2 * n_draws)))  # long enough that the ends do not meet
+    spectrum = np.abs(np.fft.rfft(chains - chains.mean(axis=1, keepdims=True), n=size, axis=1)) ** 2
+    covariance: FloatArray = np.fft.irfft(spectrum, n=size, axis=1)[:, :n_draws].mean(axis=0) / n_draws
+    return covariance
+
+
+def chain_standard_error(chain_means: FloatArray) -> FloatArray:
+    """Standard error of the mean over (chains, ...), of which every chain gives one number.
+
+    Chains are independent of one another, so this holds however slowly each of them moves, where R-hat, which asks
+    whether each chain has seen everything, is large for many short chains whose average is good. nan for one chain.
+    """
+    n_chains = len(chain_means)
+    if n_chains < 2:
+        return np.full(chain_means.shape[1:], np.nan)
+    error: FloatArray = chain_means.std(axis=0, ddof=1) / np.sqrt(n_chains)
+    return error
+
+
+def expected_changes(probability: FloatArray, standard_error: FloatArray) -> float:
+    """How many pairs another run is expected to put on the other side of one half.
+
+    Both runs err, independently and by the same standard error.
+    """
+    moves = standard_error > 0
+    distance = np.abs(probability - 0.5)[moves] / (np.sqrt(2) * standard_error[moves])
+    return float(ndtr(-distance).sum()) if not np.isnan(standard_error).any() else float("nan")
 
 
 def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
@@ -62,7 +135,7 @@ def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
     Chains cannot weigh modes against one another, as they never travel between them; but where one chain's log
     posterior stays far below another's, its mode holds next to none of the probability.
     """
-    if log_posterior.shape[1] < 4:
+    if log_posterior.shape[1] < _FEWEST_DRAWS:
         return np.zeros(len(log_posterior), dtype=bool)
     mean = log_posterior.mean(axis=1)
     wandering = float(np.median(log_posterior.std(axis=1, ddof=1)))

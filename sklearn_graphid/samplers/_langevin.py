@@ -29,7 +29,7 @@ __all__ = [
 # The curvature changes as the chains move, so a step that is derived from it is renewed this often.
 _STEPS_BETWEEN_CURVATURES = 10
 
-Denoiser = Callable[[Tensor, float], Tensor]
+Denoiser = Callable[..., Tensor]  # (adjacency, sigma[, known]): see `priors`, which samplers do not import
 
 
 class NormalSource(Protocol):
@@ -57,7 +57,8 @@ class AnnealingSettings(NamedTuple):
     """The numbers of Algorithm 1.
 
     `step_size` is the paper's epsilon; None derives the step from the curvature. `theta_learning_rate` is Adam's; None
-    draws theta from its posterior instead. `noise_std` None draws the noise level as well.
+    draws theta from its posterior instead. `noise_std` None draws the noise level as well. `n_parts` is the
+    edge-flip sampler's: into how many parts it divides the pairs where the prior can take the others for known.
     """
 
     sigmas: tuple[float, ...]
@@ -66,6 +67,7 @@ class AnnealingSettings(NamedTuple):
     temperature: float
     theta_learning_rate: float | None
     noise_std: float | None
+    n_parts: int = 1
 
 
 class LevelTrace(NamedTuple):

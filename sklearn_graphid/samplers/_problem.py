@@ -84,10 +84,17 @@ class Problem:
 
     def assemble(self, pairs: Tensor) -> Tensor:
         """Spread (chains, unknown pairs) into symmetric matrices (chains, nodes, nodes) over what is known."""
-        adjacency = self.base.expand(len(pairs), -1, -1).clone()
-        adjacency[:, self.rows, self.columns] = pairs
-        adjacency[:, self.columns, self.rows] = pairs
-        return adjacency
+        return self._spread(pairs, self.base)
+
+    def scatter(self, pairs: Tensor) -> Tensor:
+        """Spread (chains, unknown pairs) into symmetric matrices that are zero elsewhere."""
+        return self._spread(pairs, torch.zeros_like(self.base))
+
+    def _spread(self, pairs: Tensor, onto: Tensor) -> Tensor:
+        matrices = onto.expand(len(pairs), -1, -1).clone()
+        matrices[:, self.rows, self.columns] = pairs
+        matrices[:, self.columns, self.rows] = pairs
+        return matrices
 
     def gather(self, matrix: Tensor) -> Tensor:
         """The unknown pairs' entries of symmetric matrices."""

@@ -14,6 +14,7 @@ __all__ = [
     "ThetaFit",
     "adam_step",
     "fit_theta",
+    "leap_theta",
     "log_marginal_likelihood",
     "sample_noise_std",
     "sample_theta",
@@ -141,6 +142,43 @@ def sample_theta(
     else:
         accepted = admissible & (uniform.log() < log_ratio)  # a comparison with nan is False: the chain stays
     return torch.where(accepted[:, None], proposal, theta), accepted
+
+
+def leap_theta(
+    problem: Problem,
+    adjacency: Tensor,
+    theta: Tensor,
+    noise_std: Tensor,
+    place: Tensor,
+    uniform: Tensor,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Offer theta a place anywhere within the filter's bounds, by a Metropolis step; without bounds nothing happens.
+
+    A local step crosses a flat stretch or a valley between two modes slowly, if at all.
+
+    Parameters
+    ----------
+    place, uniform : Tensor (chains, parameters) and (chains,)
+        The randomness, between 0 and 1.
+
+    Returns
+    -------
+    Tensor (chains, parameters)
+        The new values.
+    """
+    low, high = torch.tensor(problem.filter.bounds(), dtype=theta.dtype, device=theta.device).unbind(1)
+    if not bool(torch.isfinite(high - low).all()):
+        return theta
+    proposal = low + (high - low) * place
+    precision = theta_precision(problem, noise_std)[:, 0]
+
+    def log_density(values: Tensor) -> Tensor:
+        squares = problem.residuals(adjacency, values).double().square().sum((-2, -1))
+        return -0.5 * (squares + precision * values.double().square().sum(-1)) / noise_std.double() ** 2
+
+    accepted = temperature * uniform.log() < log_density(proposal) - log_density(theta)
+    return torch.where(accepted[:, None], proposal, theta)
 
 
 def _log_proposal(deviation: Tensor, cholesky: Tensor, spread: Tensor) -> Tensor:

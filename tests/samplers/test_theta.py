@@ -21,6 +21,7 @@ from sklearn_graphid.samplers import (
     Problem,
     adam_step,
     fit_theta,
+    leap_theta,
     sample_noise_std,
     sample_theta,
 )
@@ -264,6 +265,33 @@ def test_heat_draws_follow_the_integrated_posterior(dtype, temperature):
     draws = theta[:, 0].double().numpy()
     # The chains are independent of one another, so the last draws are 2,000 independent ones.
     assert stats.kstest(draws, lambda value: np.interp(value, grid, cumulated)).pvalue > ALARM
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_leaps_follow_the_integrated_posterior_across_a_flat_tail(temperature):
+    """Outputs that are hardly more than noise: any diffusion that is long enough explains them."""
+    n_chains, noise_std, longest = 2000, 5.0, 10.0
+    filter = HeatDiffusionFilter(theta_max=longest)
+    problem, adjacency, X, Y = system(filter, [2.0], n_pairs=1, noise_std=noise_std, seed=3)
+    grid = np.linspace(0, longest, 20_001)
+    squares = ((Y - heat_outputs(adjacency, X, grid)) ** 2).sum((1, 2)) / noise_std**2
+    squares += grid**2 / (9 * (Y**2).mean() / (X**2).mean())  # the prior of theta, three gains wide
+    density = np.exp(-0.5 * (squares - squares.min()) / temperature)
+    cumulated = np.cumsum(density) / density.sum()
+    assert np.interp(0.95, cumulated, grid) - np.interp(0.05, cumulated, grid) > 2  # it is wide
+    theta = torch.full((n_chains, 1), 0.1).double()
+    noise, scale = ChainNoise(range(n_chains), CPU, torch.float64), torch.full((n_chains,), noise_std).double()
+    for _ in range(60):
+        place, uniform = noise.uniform(1), noise.uniform()
+        theta = leap_theta(problem, repeated(problem, n_chains), theta, scale, place, uniform, temperature)
+    assert stats.kstest(theta[:, 0].numpy(), lambda value: np.interp(value, grid, cumulated)).pvalue > ALARM
+
+
+def test_no_leap_without_bounds():
+    problem, *_ = system(PolynomialFilter(order=1), [0.1, 0.2], n_pairs=2)
+    theta, scale = torch.zeros(3, 2).double(), torch.ones(3).double()
+    noise = ChainNoise(range(3), CPU, torch.float64)
+    assert leap_theta(problem, repeated(problem, 3), theta, scale, noise.uniform(2), noise.uniform()) is theta
 
 
 def scaled(adjacency, theta):
