@@ -2,6 +2,8 @@
 
     python benchmarks/bench_paper.py --n-graphs 100 --zip path/to/deezer_ego_nets.zip
     python benchmarks/bench_paper.py --methods paper --checkpoints path/to/folder   # with the published networks
+    python benchmarks/bench_paper.py --n-graphs 30 --methods "ours, noise unknown" ridge robust "graphical lasso" \
+        "smooth signals"                                                            # and the other siblings
 
 Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
 unknown; K pairs with inputs uniform in [-10, 10] and noise of variance one. Every run is appended to a results file as
@@ -25,10 +27,14 @@ from train_priors import deezer_split
 from sklearn_graphid import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
+    GraphicalLassoIdentifier,
     GraphPriorScore,
     KnownEdges,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    RidgeSystemIdentifier,
+    RobustFilterIdentifier,
+    SmoothSignalIdentifier,
     load_prior,
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
@@ -116,6 +122,10 @@ def make_methods(setting: Experiment, checkpoints: str | None) -> dict[str, Call
         "paper": lambda: LangevinSystemIdentifier(setting.filter, published, random_state=0, **PAPER_SETTINGS),
         "likelihood": lambda: LikelihoodLangevinIdentifier(setting.filter, random_state=0, **PAPER_SETTINGS),
         "adam": lambda: AdamSystemIdentifier(setting.filter, random_state=0),
+        "ridge": lambda: RidgeSystemIdentifier(setting.filter),
+        "robust": lambda: RobustFilterIdentifier(setting.filter),
+        "graphical lasso": lambda: GraphicalLassoIdentifier(setting.filter),
+        "smooth signals": lambda: SmoothSignalIdentifier(setting.filter),
     }
 
 
@@ -242,6 +252,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
         "paper": ("#D55E00", "s", "--"),
         "likelihood": ("#009E73", "^", ":"),
         "adam": ("#CC79A7", "D", "-."),
+        "robust": ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
         "oracle": ("#000000", "", "-"),
     }
     for experiment in {row["experiment"] for row in rows}:

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from ._adam import AdamSystemIdentifier
+from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
+from ._ridge import RidgeSystemIdentifier
+from ._robust import RobustFilterIdentifier
+from ._smooth import SmoothSignalIdentifier
 
-__all__ = ["PAPER_SETTINGS", "AdamSystemIdentifier", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
+__all__ = [
+    "PAPER_SETTINGS",
+    "AdamSystemIdentifier",
+    "GraphicalLassoIdentifier",
+    "LangevinSystemIdentifier",
+    "LikelihoodLangevinIdentifier",
+    "RidgeSystemIdentifier",
+    "RobustFilterIdentifier",
+    "SmoothSignalIdentifier",
+]

@@ -8,8 +8,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_graphid import (
     AdamSystemIdentifier,
     ErdosRenyiPrior,
+    GraphicalLassoIdentifier,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    RidgeSystemIdentifier,
+    RobustFilterIdentifier,
+    SmoothSignalIdentifier,
 )
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 
@@ -29,6 +33,13 @@ IDENTIFIERS = [
     LikelihoodLangevinIdentifier("heat", algorithm="edge-flip", **SHORT),
     AdamSystemIdentifier(n_iterations=10),
     AdamSystemIdentifier("arma", n_iterations=10),
+    RidgeSystemIdentifier(),
+    RidgeSystemIdentifier("heat", threshold=0.5),
+    RobustFilterIdentifier(),
+    RobustFilterIdentifier("heat", guess_penalty=0, reweighted=False),
+    GraphicalLassoIdentifier(),
+    SmoothSignalIdentifier(),
+    SmoothSignalIdentifier("arma"),
 ]
 
 

@@ -1,0 +1,380 @@
+"""Identification of an operator and a network that commute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .._known_edges import KnownEdges
+from .._torch import torch_threads
+from .._validation import FloatArray, check_adjacency
+from ..filters import GraphFilter
+from ._ridge import best_gain, conjugate_gradients, ridge_operator
+from ._strengths import StrengthIdentifier, Strengths, cross_fit, read_edges
+
+__all__ = ["Alternation", "CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
+
+# Where the l1 norms are reweighted, an entry of this size counts half.
+_REWEIGHTING_SCALE = 0.1
+# The alternation starts from a ridge estimate even where its objective has no ridge.
+_SMALLEST_RIDGE = 1e-3
+_MAX_CONJUGATE_GRADIENTS = 50
+_MAX_PROJECTED_STEPS = 100
+
+
+def _laplacian(adjacency: FloatArray) -> FloatArray:
+    return np.diag(adjacency.sum(1)) - adjacency
+
+
+def commuting_shift(filter: GraphFilter) -> str:
+    """Which of adjacency and Laplacian the filter commutes with, or comes closer to, on a small irregular network."""
+    triangle_with_tail = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64)
+    low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
+    theta = filter.constrain(low + 0.75 * (high - low))[None]
+    with torch.no_grad(), torch_threads(1):
+        network = torch.tensor(triangle_with_tail)[None]
+        response = filter.apply(network, theta, torch.eye(4, dtype=torch.float64))[0].numpy()
+    mismatch = {
+        name: np.linalg.norm(response @ shift - shift @ response) / np.linalg.norm(shift)
+        for name, shift in (("adjacency", triangle_with_tail), ("laplacian", _laplacian(triangle_with_tail)))
+    }
+    return "laplacian" if mismatch["laplacian"] < mismatch["adjacency"] else "adjacency"
+
+
+@dataclass(frozen=True)
+class CommutingObjective:
+    """What the operator H and the network A minimise together.
+
+    ||Y - X H||^2 over what was measured + ridge ||H - gain I||^2 + commutation ||S H - H S||^2
+    + sparsity ||A||_1 + closeness ||A - guess||_1, with S the adjacency A or its Laplacian.
+    """
+
+    inputs: FloatArray  # (pairs, nodes)
+    targets: FloatArray  # (pairs, nodes), zero where nothing was measured
+    measured: npt.NDArray[np.bool_]  # (pairs, nodes)
+    gain: float
+    ridge: float
+    commutation: float
+    sparsity: float
+    closeness: float
+    guess: FloatArray  # (nodes, nodes) of 0 and 1
+    shift: str  # "adjacency" or "laplacian"
+    reweighted: bool  # the concave c log(1 + x / c) in place of every x of the l1 norms
+
+    def commutator(self, operator: FloatArray, adjacency: FloatArray) -> FloatArray:
+        """S H - H S, which is antisymmetric."""
+        product = (_laplacian(adjacency) if self.shift == "laplacian" else adjacency) @ operator
+        return product - product.T
+
+    def value(self, operator: FloatArray, adjacency: FloatArray) -> float:
+        """The objective."""
+        residuals = self.measured * (self.targets - self.inputs @ operator)
+        deviation = operator - self.gain * np.eye(len(operator))
+        squares = (residuals**2).sum() + self.ridge * (deviation**2).sum()
+        mismatch = (self.commutator(operator, adjacency) ** 2).sum()
+        sizes = self._size(adjacency).sum(), self._size(np.abs(adjacency - self.guess)).sum()
+        return float(
+            squares + self.commutation * mismatch + self.sparsity * sizes[0] + self.closeness * sizes[1],
+        )
+
+    def _size(self, entries: FloatArray) -> FloatArray:
+        if self.reweighted:
+            return np.asarray(_REWEIGHTING_SCALE * np.log1p(entries / _REWEIGHTING_SCALE))
+        return entries
+
+    def slope(self, adjacency: FloatArray) -> FloatArray:
+        """Derivative of the l1 norms, which on [0, 1] are linear, or of a bound on their concave counterpart."""
+        weights = (
+            [1 / (1 + size / _REWEIGHTING_SCALE) for size in (adjacency, np.abs(adjacency - self.guess))]
+            if self.reweighted
+            else [1.0, 1.0]
+        )
+        return np.asarray(self.sparsity * weights[0] + self.closeness * weights[1] * (1 - 2 * self.guess))
+
+    def operator_step(self, operator: FloatArray, adjacency: FloatArray, tolerance: float = 1e-5) -> FloatArray:
+        """Minimise over symmetric H by conjugate gradients, starting from `operator`."""
+        shift = _laplacian(adjacency) if self.shift == "laplacian" else adjacency
+        moment = self.inputs.T @ self.targets
+        right_side = moment + moment.T + 2 * self.ridge * self.gain * np.eye(len(operator))
+
+        def normal_equations(direction: FloatArray) -> FloatArray:
+            fitted = self.inputs.T @ (self.measured * (self.inputs @ direction))
+            once = shift @ direction
+            twice = shift @ (once - once.T)  # S C; C is antisymmetric, so S C - C S is this plus its transpose
+            half = fitted + 2 * self.commutation * twice
+            return np.asarray(half + half.T + 2 * self.ridge * direction)
+
+        return conjugate_gradients(normal_equations, right_side, operator, tolerance, _MAX_CONJUGATE_GRADIENTS)
+
+    def graph_step(
+        self, operator: FloatArray, adjacency: FloatArray, free: npt.NDArray[np.bool_], tolerance: float = 1e-4
+    ) -> FloatArray:
+        """Minimise over the free pairs of A in [0, 1], starting from `adjacency`, never to a larger objective.
+
+        A box-constrained quadratic problem, solved by projected gradients with momentum that starts anew whenever the
+        objective would rise (Beck and Teboulle 2009; O'Donoghue and Candes 2015).
+        """
+        slope = self.slope(adjacency)
+
+        def value(graph: FloatArray, commutator: FloatArray) -> float:
+            return float(self.commutation * np.vdot(commutator, commutator) + np.vdot(slope, graph))
+
+        curvature = self._curvature(operator, free)
+        graph, commutator = adjacency, self.commutator(operator, adjacency)
+        lowest = value(graph, commutator)
+        ahead, ahead_commutator, momentum = graph, commutator, 1.0
+        for _ in range(_MAX_PROJECTED_STEPS):
+            gradient = self._gradient(operator, ahead_commutator) + slope
+            moved = np.where(free, (ahead - gradient / curvature).clip(0.0, 1.0), adjacency)
+            moved_commutator = self.commutator(operator, moved)
+            step, step_commutator = moved - ahead, moved_commutator - ahead_commutator
+            bend = self.commutation * np.vdot(step_commutator, step_commutator)
+            if bend > 0.5 * curvature * np.vdot(step, step) * (1 + 1e-9):
+                curvature *= 1.5  # the power iteration had found too little
+                continue
+            reached = value(moved, moved_commutator)
+            if reached > lowest:
+                if momentum == 1.0:
+                    break  # a plain step that does not go down has nothing left to gain but rounding
+                ahead, ahead_commutator, momentum = graph, commutator, 1.0
+                continue
+            following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            share = (momentum - 1) / following
+            change, change_commutator = moved - graph, moved_commutator - commutator
+            ahead, ahead_commutator = moved + share * change, moved_commutator + share * change_commutator
+            graph, commutator, lowest, momentum = moved, moved_commutator, reached, following
+            if np.abs(change).max() <= tolerance:
+                break
+        return graph
+
+    def _gradient(self, operator: FloatArray, commutator: FloatArray) -> FloatArray:
+        """Gradient of the commutator's squared norm with respect to A, times the penalty."""
+        product = commutator @ operator
+        gradient = 2 * self.commutation * (product + product.T)
+        if self.shift == "laplacian":
+            diagonal = np.diagonal(gradient)
+            gradient = np.add.outer(diagonal, diagonal) / 2 - gradient
+        return np.asarray(gradient)
+
+    def _curvature(self, operator: FloatArray, free: npt.NDArray[np.bool_]) -> float:
+        """The largest second derivative in any direction of the free pairs, by a few power iterations."""
+        direction = np.where(free, np.add.outer(np.arange(len(free)), np.arange(len(free))) % 3 - 0.9, 0.0)
+        largest = 0.0
+        for _ in range(6):
+            norm = np.linalg.norm(direction)
+            if norm == 0:
+                break
+            direction = np.where(free, self._gradient(operator, self.commutator(operator, direction / norm)), 0.0)
+            largest = float(np.linalg.norm(direction))
+        return max(1.1 * largest, float(np.finfo(np.float64).tiny))
+
+
+class Alternation(NamedTuple):
+    """Where the alternation ended, and the objective at its start and after each of its halves."""
+
+    operator: FloatArray
+    adjacency: FloatArray
+    objective: list[float]
+
+
+def alternate(
+    objective: CommutingObjective,
+    operator: FloatArray,
+    adjacency: FloatArray,
+    free: npt.NDArray[np.bool_],
+    max_iter: int,
+    tol: float,
+) -> Alternation:
+    """Minimise over the operator and over the network in turn, until no pair moves by more than `tol`."""
+    values = [objective.value(operator, adjacency)]
+    for _ in range(max_iter):
+        operator = objective.operator_step(operator, adjacency)
+        values.append(objective.value(operator, adjacency))
+        before, adjacency = adjacency, objective.graph_step(operator, adjacency, free)
+        values.append(objective.value(operator, adjacency))
+        if np.abs(adjacency - before).max(initial=0.0) <= tol:
+            break
+    return Alternation(operator, adjacency, values)
+
+
+class RobustFilterIdentifier(StrengthIdentifier):
+    """Identify a network as one that commutes with the process.
+
+    Robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H, Y = X H,
+    and a filter commutes with the network's shift S, its adjacency matrix or its Laplacian, whatever the filter's
+    form. H and the unknown entries of the adjacency matrix A, between 0 and 1, minimise
+
+        ||Y - X H||^2 + alpha ||H - c I||^2 + gamma ||S H - H S||^2 + beta ||A||_1 + lambda ||A - A_0||_1
+
+    in turn: H by conjugate gradients, A by projected gradients. Known pairs stay as they are. A_0 is a guess of the
+    network. The ridge, which pulls H to the best gain c without a network, is not in [1]_; without it few pairs leave
+    H undetermined. A pair is an edge where A is large. Where edges and non-edges are known, "large" is the cut with
+    the largest F1 score on them; elsewhere the cut that splits the pairs into two groups. theta is then fitted by
+    least squares on the network.
+
+    Parameters
+    ----------
+    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
+        The process. To find the network, only its shift is used; theta is fitted with it.
+    alpha : float, default=10.0
+        The ridge, for inputs and outputs of unit mean square.
+    commutation_penalty : float, default=10.0
+        gamma, for inputs and outputs of unit mean square.
+    l1_penalty : float, default=0.03
+        beta, in units of gamma times the mean square of the influences that a node has on the others.
+    guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        A_0, a network of zeros and ones; used where pairs are unknown. None: the network that
+        `RidgeSystemIdentifier` finds.
+    guess_penalty : float, default=0.1
+        lambda, in the units of `l1_penalty`. With 0, and no edge known, the empty network is the best one.
+    shift : {"auto", "adjacency", "laplacian"}, default="auto"
+        What the process commutes with. "auto" tries the filter on a small network.
+    reweighted : bool, default=True
+        Reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is the same as
+        minimising c log(1 + x / c) in the place of x, with c = 0.1.
+    max_iter : int, default=25
+        The most alternations.
+    tol : float, default=0.001
+        Stop when no entry of A has moved by more.
+    threshold : float or None, default=None
+        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
+    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
+        Which nodes the columns of Y belong to.
+
+    Attributes
+    ----------
+    adjacency_ : ndarray of shape (n_nodes, n_nodes)
+        The identified network, 0 or 1, equal to what is known.
+    theta_ : ndarray of shape (n_parameters,)
+        The filter's parameters.
+    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
+        Logistic regression of the known pairs on their strengths (Platt scaling), applied to the unknown pairs. It is
+        calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks the
+        pairs and is no probability.
+    strengths_ : ndarray of shape (n_nodes, n_nodes)
+        A. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is hidden.
+    noise_std_ : float
+        Root mean square of the residuals.
+    n_iter_ : int
+        Alternations.
+    diagnostics_ : dict
+        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; "shift",
+        what was taken to commute; and "objective", at the start and after each half of an alternation.
+
+    See Also
+    --------
+    RidgeSystemIdentifier : The operator without a graph.
+    LangevinSystemIdentifier : Sampling, with a prior.
+
+    References
+    ----------
+    .. [1] S. Rey, V. M. Tenorio and A. G. Marques, "Robust graph filter identification and graph denoising from signal
+       observations", IEEE Transactions on Signal Processing 71 (2023). arXiv:2210.08488.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import RobustFilterIdentifier
+    >>> from sklearn_graphid.datasets import hide_edges, make_system
+    >>> network = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
+    >>> known = hide_edges(network, fraction=0.1, random_state=0)
+    >>> X, Y = make_system(network, "polynomial", theta=[0.5, 0.3, 0.1], n_pairs=60, random_state=0)
+    >>> identifier = RobustFilterIdentifier("polynomial").fit(X, Y, known)
+    >>> bool((identifier.adjacency_ == network).all())
+    True
+    """
+
+    _parameter_constraints = {
+        **StrengthIdentifier._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "commutation_penalty": [Interval(Real, 0, None, closed="neither")],
+        "l1_penalty": [Interval(Real, 0, None, closed="left")],
+        "guess": [None, "array-like", "sparse matrix", nx.Graph],
+        "guess_penalty": [Interval(Real, 0, None, closed="left")],
+        "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
+        "reweighted": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        filter: Any = "polynomial",
+        *,
+        alpha: float = 10.0,
+        commutation_penalty: float = 10.0,
+        l1_penalty: float = 0.03,
+        guess: Any = None,
+        guess_penalty: float = 0.1,
+        shift: str = "auto",
+        reweighted: bool = True,
+        max_iter: int = 25,
+        tol: float = 1e-3,
+        threshold: float | None = None,
+        observed_nodes: Any = "auto",
+    ):
+        self.filter = filter
+        self.alpha = alpha
+        self.commutation_penalty = commutation_penalty
+        self.l1_penalty = l1_penalty
+        self.guess = guess
+        self.guess_penalty = guess_penalty
+        self.shift = shift
+        self.reweighted = reweighted
+        self.max_iter = max_iter
+        self.tol = tol
+        self.threshold = threshold
+        self.observed_nodes = observed_nodes
+
+    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+        guess = self._checked_guess(known.n_nodes)
+        start = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE))
+        objective = self._objective(inputs, outputs, start, filter)
+
+        def network_given(partly_known: KnownEdges) -> Strengths:
+            if guess is None:
+                guessed: npt.NDArray[Any] = read_edges(np.abs(start), partly_known).edges
+            else:
+                guessed = guess[partly_known.unknown_pairs()]
+            near = replace(objective, guess=partly_known.fill(guessed))
+            soft = partly_known.fill(float(near.guess.mean()))
+            ended = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
+            told = {"shift": near.shift, "objective": np.array(ended.objective)}
+            return Strengths(ended.adjacency, told, n_iter=len(ended.objective) // 2)
+
+        return cross_fit(network_given, known)
+
+    def _checked_guess(self, n_nodes: int) -> FloatArray | None:
+        if self.guess is None:
+            return None
+        guess = check_adjacency(self.guess, "guess")
+        if len(guess) != n_nodes:
+            raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a network of as many.")
+        return guess
+
+    def _objective(
+        self, inputs: FloatArray, outputs: FloatArray, start: FloatArray, filter: GraphFilter
+    ) -> CommutingObjective:
+        measured = ~np.isnan(outputs)
+        influences = start - np.diag(np.diagonal(start))
+        unit = self.commutation_penalty * float((influences**2).sum()) / len(start)
+        return CommutingObjective(
+            inputs=inputs,
+            targets=np.where(measured, outputs, 0.0),
+            measured=measured,
+            gain=best_gain(inputs, outputs),
+            ridge=float(self.alpha),
+            commutation=float(self.commutation_penalty),
+            sparsity=self.l1_penalty * unit,
+            closeness=self.guess_penalty * unit,
+            guess=np.zeros_like(start),
+            shift=commuting_shift(filter) if self.shift == "auto" else self.shift,
+            reweighted=bool(self.reweighted),
+        )

@@ -1,0 +1,251 @@
+"""Identification from signals that are smooth on the network."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+
+from .._known_edges import KnownEdges
+from .._validation import FloatArray
+from ..filters import GraphFilter
+from ._strengths import StrengthIdentifier, Strengths, cross_fit
+
+__all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
+
+_MAX_NEWTON_STEPS = 100
+_EASY_BETA = 1.0
+_ROUGH_TOLERANCE = 1e-3
+# Below this, 2 z_ij and the multipliers differ only where double precision ends.
+_SMALLEST_BETA = 1e-6
+
+
+def squared_distances(outputs: FloatArray) -> FloatArray:
+    """Mean squared difference between the outputs of two nodes, over the rows that have both; nan without such rows."""
+    measured = ~np.isnan(outputs)
+    distances = np.empty((outputs.shape[1],) * 2)
+    for node, (column, rows) in enumerate(zip(outputs.T, measured.T, strict=True)):
+        both = measured & rows[:, None]
+        differences = np.where(both, outputs - column[:, None], 0.0)
+        counts = both.sum(0)
+        distances[node] = np.where(counts > 0, (differences**2).sum(0) / np.maximum(counts, 1), np.nan)
+    return distances
+
+
+class SmoothGraph(NamedTuple):
+    """Weights of a graph on which signals are smooth."""
+
+    weights: FloatArray  # (nodes, nodes)
+    n_iterations: int
+    converged: bool
+
+
+class _DualPoint(NamedTuple):
+    value: float
+    gradient: FloatArray  # (nodes,)
+    weights: FloatArray  # (free pairs,)
+
+
+@dataclass(frozen=True)
+class _Dual:
+    """The dual for alpha = 1: minimise, over one multiplier l for each node, sum(beta w(l)^2) - sum(log(l)).
+
+    w_ij = max(0, l_i + l_j - 2 z_ij) / (2 beta) is the best weight of a pair, and l the inverse degree at the optimum.
+    """
+
+    rows: npt.NDArray[np.intp]  # (free pairs,)
+    columns: npt.NDArray[np.intp]
+    distances: FloatArray  # (free pairs,)
+    beta: float
+    n_nodes: int
+
+    def degrees(self, weights: FloatArray) -> FloatArray:
+        """Sums of the weights at every node."""
+        sums = [np.bincount(ends, weights, self.n_nodes) for ends in (self.rows, self.columns)]
+        return np.asarray(sums[0] + sums[1], dtype=np.float64)
+
+    def at(self, multipliers: FloatArray) -> _DualPoint:
+        """Value, gradient and weights."""
+        ends = multipliers[self.rows] + multipliers[self.columns]
+        weights = np.maximum(0.0, ends - 2 * self.distances) / (2 * self.beta)
+        value = self.beta * float((weights**2).sum()) - float(np.log(multipliers).sum())
+        return _DualPoint(value, self.degrees(weights) - 1 / multipliers, weights)
+
+    def newton_step(self, point: _DualPoint, multipliers: FloatArray) -> FloatArray:
+        """Minus the inverse second derivative times the gradient."""
+        curvature = (point.weights > 0) / (2 * self.beta)
+        hessian = np.diag(1 / multipliers**2 + self.degrees(curvature))
+        hessian[self.rows, self.columns] = hessian[self.columns, self.rows] = curvature
+        return np.asarray(-np.linalg.solve(hessian, point.gradient))
+
+    def minimise(self, multipliers: FloatArray, tolerance: float) -> tuple[FloatArray, int, bool]:
+        """Newton's method with a line search: multipliers, steps, and whether degree times multiplier is one."""
+        point = self.at(multipliers)
+        for n_steps in range(_MAX_NEWTON_STEPS):
+            if np.abs(point.gradient * multipliers).max(initial=0.0) <= tolerance:
+                return multipliers, n_steps, True
+            step = self.newton_step(point, multipliers)
+            share, slope = 1.0, float(point.gradient @ step)
+            while (multipliers + share * step <= 0).any():
+                share /= 2
+            moved = self.at(multipliers + share * step)
+            # Close to the optimum the value no longer tells, but for rounding, and full steps are right.
+            while moved.value > point.value + 1e-4 * share * slope + 1e-14 * abs(point.value):
+                share /= 2
+                moved = self.at(multipliers + share * step)
+            multipliers, point = multipliers + share * step, moved
+        return multipliers, _MAX_NEWTON_STEPS, False
+
+
+def learn_smooth_graph(
+    distances: FloatArray, alpha: float, beta: float, free: npt.NDArray[np.bool_], tolerance: float = 1e-9
+) -> SmoothGraph:
+    """Minimise ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2 over W >= 0, zero where a pair is not free.
+
+    The dual has one variable for each node and is solved by Newton's method. By Proposition 2 of the paper alpha is a
+    factor of the weights if beta is multiplied by it. A small beta is reached by tenfold steps from a larger one, where
+    the problem is nearly quadratic. A node without a free pair has no degree, and is left out of the logarithms.
+    """
+    weights = np.zeros(distances.shape)
+    nodes = np.flatnonzero(free.any(0))
+    rows, columns = np.nonzero(np.triu(free[np.ix_(nodes, nodes)], 1))
+    if not len(rows):
+        return SmoothGraph(weights, 0, True)
+    dual = _Dual(rows, columns, distances[nodes[rows], nodes[columns]], alpha * beta, len(nodes))
+    # Where no distance counted, all weights would be equal and these the multipliers.
+    multipliers = np.full(len(nodes), np.sqrt(2 * dual.beta / (len(nodes) - 1)) + np.median(dual.distances))
+    n_iterations = 0
+    for larger in 10.0 ** np.arange(np.ceil(np.log10(_EASY_BETA / dual.beta)), 0, -1):
+        multipliers, n_steps, _ = replace(dual, beta=larger * dual.beta).minimise(multipliers, _ROUGH_TOLERANCE)
+        n_iterations += n_steps
+    # Weights are differences divided by beta, and carry the rounding errors of the one over the other.
+    attainable = max(tolerance, 1e-13 / dual.beta)
+    multipliers, n_steps, converged = dual.minimise(multipliers, attainable)
+    learned = alpha * dual.at(multipliers).weights
+    weights[nodes[rows], nodes[columns]] = weights[nodes[columns], nodes[rows]] = learned
+    return SmoothGraph(weights, n_iterations + n_steps, converged)
+
+
+class SmoothSignalIdentifier(StrengthIdentifier):
+    """Identify a network as one on which the outputs are smooth.
+
+    Weights W that are large between nodes with like outputs minimise (Kalofolias [1]_)
+
+        ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2,    W >= 0,
+
+    where Z holds the squared distances between the nodes' outputs, divided by their mean. The logarithm gives every
+    node an edge; beta spreads the weights over more pairs. A pair is an edge where its weight is large. Where edges
+    and non-edges are known, "large" is the cut with the largest F1 score on them; elsewhere the cut that splits the
+    pairs into two groups. theta is then fitted by least squares on the network, with the inputs.
+
+    The inputs are not used to find the network. Known non-edges have weight zero. Known edges keep a weight that is
+    learned: the weights have no common scale with a network of zeros and ones, and a weight chosen for them would set
+    the degrees of their nodes.
+
+    Parameters
+    ----------
+    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
+        The process. The network is found without it; theta is fitted with it.
+    alpha : float, default=1.0
+        Weight of the logarithms. Only its product with `beta` decides which pairs are strong: multiplying alpha by a
+        factor and dividing beta by it multiplies all weights by the factor (Proposition 2 of [1]_).
+    beta : float, default=0.3
+        Weight of the squares. More of it makes a denser network.
+    threshold : float or None, default=None
+        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
+    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
+        Which nodes the columns of Y belong to. Nothing is said of the others' edges.
+
+    Attributes
+    ----------
+    adjacency_ : ndarray of shape (n_nodes, n_nodes)
+        The identified network, 0 or 1, equal to what is known.
+    theta_ : ndarray of shape (n_parameters,)
+        The filter's parameters.
+    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
+        Logistic regression of the known pairs on their strengths (Platt scaling), applied to the unknown pairs. It is
+        calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks the
+        pairs and is no probability. Pairs of which nothing is said have the share of edges among the known.
+    strengths_ : ndarray of shape (n_nodes, n_nodes)
+        The weights. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is
+        hidden. nan for nodes without outputs.
+    noise_std_ : float
+        Root mean square of the residuals.
+    n_iter_ : int
+        Newton steps.
+    diagnostics_ : dict
+        "cut", the strength that separates edges from the rest, and "calibrated", whether known pairs set it.
+
+    See Also
+    --------
+    GraphicalLassoIdentifier : Another method that looks at the outputs alone.
+    LangevinSystemIdentifier : Sampling, with a prior.
+
+    References
+    ----------
+    .. [1] V. Kalofolias, "How to learn a graph from smooth signals", Proceedings of the 19th International Conference
+       on Artificial Intelligence and Statistics (2016), 920-929.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import SmoothSignalIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=100, random_state=0)
+    >>> identifier = SmoothSignalIdentifier("heat").fit(X, Y)
+    >>> bool((identifier.adjacency_ == ring).all())
+    True
+    """
+
+    _parameter_constraints = {
+        **StrengthIdentifier._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "beta": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        filter: Any = "polynomial",
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.3,
+        threshold: float | None = None,
+        observed_nodes: Any = "auto",
+    ):
+        self.filter = filter
+        self.alpha = alpha
+        self.beta = beta
+        self.threshold = threshold
+        self.observed_nodes = observed_nodes
+
+    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+        if self.alpha * self.beta < _SMALLEST_BETA:
+            raise ValueError(
+                f"alpha={self.alpha!r} times beta={self.beta!r} is below {_SMALLEST_BETA:g}, where double precision "
+                f"ends; expected a larger beta."
+            )
+        distances = squared_distances(outputs)
+        comparable = np.isfinite(distances) & ~np.eye(len(distances), dtype=bool)
+        mean = distances[comparable].mean() if comparable.any() else 0.0
+        scaled = distances / mean if mean else distances
+
+        def weights_given(partly_known: KnownEdges) -> Strengths:
+            free = comparable & ~(partly_known.mask & (partly_known.values == 0))
+            graph = learn_smooth_graph(scaled, self.alpha, self.beta, free)
+            if not graph.converged:
+                warnings.warn(
+                    f"the weights did not converge in {graph.n_iterations} Newton steps; use a larger beta than "
+                    f"{self.beta!r}.",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
+            return Strengths(np.where(comparable, graph.weights, np.nan), {}, graph.n_iterations)
+
+        return cross_fit(weights_given, known)

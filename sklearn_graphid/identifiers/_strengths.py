@@ -1,0 +1,286 @@
+"""What the competitors share: from a strength for every pair of nodes to a network, its probabilities and theta.
+
+A competitor gives every pair of nodes a number that is larger where an edge is more plausible, and nan where the data
+say nothing of the pair. Where edges and non-edges are known, their strengths say what strength an edge has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import expit, logit
+from sklearn.base import _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils._param_validation import Interval
+
+from .._known_edges import KnownEdges
+from .._torch import torch_threads
+from .._validation import FloatArray
+from ..filters import GraphFilter
+from ..samplers import Problem, fit_theta
+from ._base import BaseSystemIdentifier, loses_nothing
+
+__all__ = [
+    "EdgeReading",
+    "FilterFit",
+    "StrengthIdentifier",
+    "Strengths",
+    "cross_fit",
+    "fit_filter",
+    "largest_f1_cut",
+    "platt_scaling",
+    "read_edges",
+    "two_means_cut",
+]
+
+BoolArray = npt.NDArray[np.bool_]
+
+_N_FOLDS = 5
+
+
+class Strengths(NamedTuple):
+    """A number for every pair, and what is worth telling about how it was found."""
+
+    matrix: FloatArray  # (nodes, nodes), symmetric, larger where an edge is more plausible, nan where nothing is said
+    diagnostics: dict[str, Any]
+    n_iter: int = 1
+
+
+class EdgeReading(NamedTuple):
+    """What the strengths say of the unknown pairs."""
+
+    edges: BoolArray  # (unknown pairs,)
+    probabilities: FloatArray  # (unknown pairs,)
+    cut: float  # the strength above which a pair is an edge; nan where the threshold is one of probabilities
+    calibrated: bool  # whether the probabilities come from known pairs
+
+
+def largest_f1_cut(strengths: FloatArray, is_edge: BoolArray) -> float:
+    """The cut with the largest F1 score, halfway between two strengths; the highest of several that are as good."""
+    order = np.argsort(-strengths, kind="stable")
+    ranked = np.append(strengths[order], -np.inf)
+    n_found = np.cumsum(is_edge[order])
+    f1 = 2 * n_found / (np.arange(1, len(order) + 1) + is_edge.sum())
+    # No cut goes between pairs of equal strength.
+    best = int(np.where(ranked[:-1] > ranked[1:], f1, -1.0).argmax())
+    if best + 1 == len(order):
+        return -np.inf
+    return float(ranked[best] + ranked[best + 1]) / 2
+
+
+def two_means_cut(strengths: FloatArray) -> tuple[float, float]:
+    """The cut into two groups of least variance within them (Otsu 1979), and the standard deviation that is left.
+
+    Strengths that are all equal make one group, below the cut.
+    """
+    ranked = np.sort(strengths)
+    n_low = np.arange(1, len(ranked))
+    sums = np.cumsum(ranked)[:-1]
+    gap = (ranked.sum() - sums) / (len(ranked) - n_low) - sums / n_low
+    between = np.where(ranked[:-1] < ranked[1:], n_low * (len(ranked) - n_low) * gap**2, 0.0)
+    if not (between > 0).any():
+        return np.inf, 0.0
+    best = int(between.argmax())
+    low, high = ranked[: best + 1], ranked[best + 1 :]
+    within = (low.var() * len(low) + high.var() * len(high)) / len(ranked)
+    return float(low[-1] + high[0]) / 2, float(np.sqrt(within))
+
+
+def platt_scaling(strengths: FloatArray, is_edge: BoolArray) -> tuple[float, float]:
+    """Slope, at least 0, and intercept of the log-odds of an edge as a function of its strength (Platt 1999).
+
+    Platt's targets, (n + 1) / (n + 2) instead of 1 for n edges and likewise for the non-edges, keep the slope finite
+    where a cut separates the two.
+    """
+    n_edges, n_pairs = int(is_edge.sum()), len(is_edge)
+    targets = np.where(is_edge, (n_edges + 1) / (n_edges + 2), 1 / (n_pairs - n_edges + 2))
+    flat = 0.0, float(logit(targets.mean()))
+    spread = strengths.std()
+    if spread == 0:
+        return flat
+    standardised = (strengths - strengths.mean()) / spread
+    # A target between 0 and 1 is one pair of each class, weighted.
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
+    model.fit(
+        np.tile(standardised, 2)[:, None],
+        np.repeat([True, False], n_pairs),
+        sample_weight=np.concatenate([targets, 1 - targets]),
+    )
+    slope = float(model.coef_[0, 0] / spread)
+    if slope <= 0:  # a larger strength is no sign of an edge here
+        return flat
+    return slope, float(model.intercept_[0] - slope * strengths.mean())
+
+
+def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = None) -> EdgeReading:
+    """Read the unknown pairs off a matrix of strengths.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_nodes, n_nodes)
+        Strengths; nan where the data say nothing.
+    known : KnownEdges
+        What is known. Where it holds edges and non-edges, the cut has the largest F1 score on them and the
+        probabilities are their Platt scaling; elsewhere the strengths are cut into two groups, and the probabilities
+        are a logistic curve around the cut, which ranks the pairs and no more.
+    threshold : float or None
+        Take as edges the pairs whose probability is above this, instead of a cut of the strengths.
+
+    Returns
+    -------
+    EdgeReading
+        Edges and probabilities of the unknown pairs.
+    """
+    strengths = matrix[known.unknown_pairs()]
+    rows, columns = np.nonzero(np.triu(known.mask & np.isfinite(matrix), 1))
+    reference, is_edge = matrix[rows, columns], known.values[rows, columns] == 1
+    calibrated = bool(is_edge.any() and not is_edge.all())
+    if calibrated:
+        cut = largest_f1_cut(reference, is_edge)
+        slope, intercept = platt_scaling(reference, is_edge)
+        probabilities = expit(slope * strengths + intercept)
+        unsaid = (is_edge.sum() + 1) / (len(is_edge) + 2)
+    else:
+        cut, probabilities, unsaid = _read_without_examples(strengths)
+    probabilities = np.where(np.isnan(strengths), unsaid, probabilities)
+    if threshold is None:
+        return EdgeReading(strengths > cut, probabilities, cut, calibrated)
+    return EdgeReading(probabilities > threshold, probabilities, np.nan, calibrated)
+
+
+def _read_without_examples(strengths: FloatArray) -> tuple[float, FloatArray, float]:
+    said = strengths[np.isfinite(strengths)]
+    cut, within = two_means_cut(said)
+    if np.isinf(cut):
+        return cut, np.full(strengths.shape, 0.5), 0.5
+    # Two values and nothing between them make a step.
+    steepness = 1 / max(within, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        curve: FloatArray = expit(steepness * (strengths - cut))
+    return cut, curve, float((said > cut).mean())
+
+
+def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEdges) -> Strengths:
+    """Strengths from a method that learns from what is known, such that known and unknown pairs can be compared.
+
+    Known pairs are hidden from the method a fifth at a time, and their strengths are those that it gives them unseen.
+    """
+    full = strengths_given(known)
+    matrix = full.matrix.copy()
+    rows, columns = np.nonzero(np.triu(known.mask, 1))
+    is_edge = known.values[rows, columns] == 1
+    if is_edge.all() or not is_edge.any():
+        return full  # one sort of pair is nothing to compare with
+    # Edges and non-edges are dealt out in turn, so that every fold has its share of both.
+    shuffled = np.random.default_rng(0).permutation(len(rows))
+    dealt = shuffled[np.argsort(is_edge[shuffled], kind="stable")]
+    for fold in range(min(_N_FOLDS, len(rows))):
+        hidden = dealt[fold::_N_FOLDS]
+        i, j = rows[hidden], columns[hidden]
+        mask = known.mask.copy()
+        mask[i, j] = mask[j, i] = False
+        unseen = strengths_given(KnownEdges(mask, known.values)).matrix
+        matrix[i, j] = matrix[j, i] = unseen[i, j]
+    return full._replace(matrix=matrix)
+
+
+class FilterFit(NamedTuple):
+    """The filter's parameters on a given network."""
+
+    theta: FloatArray
+    noise_std: float  # root mean square of the residuals
+
+
+def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, filter: GraphFilter) -> FilterFit:
+    """Fit theta by least squares, from the ends and the middle of the filter's initial range; the best one stays."""
+    everything = KnownEdges(np.ones(adjacency.shape, dtype=bool), adjacency)
+    # Filters are linear in the signals, so a scale that inputs and outputs have in common does not change theta.
+    scale = float(np.nanmax(np.abs(outputs))) or 1.0
+    problem = Problem.from_numpy(
+        inputs / scale, outputs / scale, everything, filter, torch.device("cpu"), torch.float64
+    )
+    low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
+    starts = filter.constrain(torch.stack([low, (low + high) / 2, high]))
+    with torch.no_grad(), torch_threads(1):
+        fitted = fit_theta(problem, problem.base.expand(len(starts), -1, -1), starts)
+    finite = torch.isfinite(fitted.squares) & torch.isfinite(fitted.theta).all(-1)
+    if not finite.any():
+        raise FloatingPointError(
+            "the least squares fit of theta became infinite or nan; bring X and Y to a common scale near one, and "
+            "check the filter's initial range."
+        )
+    best = int(torch.where(finite, fitted.squares, torch.inf).argmin())
+    noise_std = scale * float((fitted.squares[best] / problem.n_measured).sqrt())
+    return FilterFit(fitted.theta[best].numpy(), noise_std)
+
+
+def _to_unit_scale(signals: FloatArray) -> FloatArray:
+    """Divide by the root mean square, so that penalties have no units; zeros stay."""
+    largest = np.nanmax(np.abs(signals))
+    if largest == 0:
+        return signals
+    scaled = signals / largest  # first, or squares of extreme numbers would leave the range
+    return np.asarray(scaled / np.sqrt(np.nanmean(scaled**2)))
+
+
+class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
+    """Base of the identifiers that rank pairs by a strength and fit theta to the network that results."""
+
+    _parameter_constraints = {
+        "filter": [str, GraphFilter],
+        "threshold": [Interval(Real, 0, 1, closed="both"), None],
+        "observed_nodes": [str, "array-like"],
+    }
+
+    threshold: float | None
+
+    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+        """Strengths from inputs and outputs (pairs, nodes) of unit root mean square; nan where nothing was measured."""
+        raise AssertionError("subclasses know how strong a pair is")
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    @loses_nothing
+    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
+        """Find the network, then fit the filter's parameters on it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, n_nodes)
+            Inputs, a row for each pair and a column for each node.
+        Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
+            Outputs. nan where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
+        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
+            What is known of the network, as for `LangevinSystemIdentifier`.
+        known_adjacency : array, sparse matrix or networkx.Graph, default=None
+            The network where a boolean `known_mask` is True.
+
+        Returns
+        -------
+        self
+            The fitted identifier.
+        """
+        X, outputs = self._validate_pairs(X, Y)
+        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
+        filter = self._resolved_filter()
+        root = self._init_callback_context()
+        root.call_on_fit_task_begin(estimator=self)
+        strengths = self._strengths(_to_unit_scale(X), _to_unit_scale(outputs), known, filter)
+        reading = read_edges(strengths.matrix, known, self.threshold)
+        adjacency = known.fill(reading.edges)
+        fitted = fit_filter(X, outputs, adjacency, filter)
+        self.known_edges_, self.filter_ = known, filter
+        self.strengths_ = strengths.matrix
+        self.edge_probabilities_ = known.fill(reading.probabilities)
+        self.adjacency_ = adjacency.astype(np.int64)
+        self.theta_, self.noise_std_ = fitted
+        self.n_iter_ = strengths.n_iter
+        self.diagnostics_ = {"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics}
+        root.call_on_fit_task_end(estimator=self)
+        return self
