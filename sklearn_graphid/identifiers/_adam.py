@@ -17,6 +17,8 @@ from .._torch import draw_seeds, resolve_device, torch_threads
 from ..filters import GraphFilter
 from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
 from ._base import BaseSystemIdentifier, loses_nothing
+from ._estimates import refit_theta
+from ._following import FitFollower, has_callbacks
 
 __all__ = ["AdamSystemIdentifier"]
 
@@ -28,9 +30,18 @@ class _Optimum(NamedTuple):
 
 
 def maximise_likelihood(
-    problem: Problem, noise: ChainNoise, noise_std: float, n_iterations: int, learning_rate: float, l1_penalty: float
+    problem: Problem,
+    noise: ChainNoise,
+    noise_std: float,
+    n_iterations: int,
+    learning_rate: float,
+    l1_penalty: float,
+    follower: FitFollower | None = None,
 ) -> _Optimum:
-    """Adam on the unknown pairs and theta together; after every step the pairs are clipped to [0, 1]."""
+    """Adam on the unknown pairs and theta together; after every step the pairs are clipped to [0, 1].
+
+    The follower is told of every step, and may end it all.
+    """
     state = initial_state(problem, noise, noise_std)
     pairs, theta, scale = state.pairs, state.theta, state.noise_std
     pairs_adam, theta_adam = AdamState.zeros_like(pairs), AdamState.zeros_like(theta)
@@ -41,6 +52,8 @@ def maximise_likelihood(
         pairs, pairs_adam = adam_step(pairs, l1_penalty - likelihood.pair_gradient, pairs_adam, learning_rate)
         theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
         pairs, theta = pairs.clamp(0, 1), problem.filter.constrain(theta)
+        if follower is not None and follower(pairs, theta, scale):
+            break
     return _Optimum(pairs, theta, losses)
 
 
@@ -75,7 +88,11 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
         The identified network, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
+        The filter's parameters, which go with the relaxed matrix.
+    theta_refitted_ : ndarray of shape (n_parameters,)
+        Their maximum-likelihood fit on `adjacency_`.
+    theta_standard_error_ : ndarray of shape (n_parameters,)
+        Standard errors of `theta_refitted_`; infinite where the data do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         The relaxed matrix. Its entries rank the pairs, but are not probabilities.
     noise_std_ : float
@@ -156,29 +173,42 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self
             The fitted identifier.
         """
-        X, outputs = self._validate_pairs(X, Y)
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
-        device = resolve_device(self.device)
-        filter = self._resolved_filter()
-        problem = Problem.from_numpy(X, outputs, known, filter, device)
+        inputs, outputs = self._validate_pairs(X, Y)
+        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1])
+        device, filter = resolve_device(self.device), self._resolved_filter()
+        problem = Problem.from_numpy(inputs, outputs, known, filter, device)
         noise = ChainNoise(draw_seeds(self.random_state, 1), device)
-        root = self._init_callback_context()
-        root.call_on_fit_task_begin(estimator=self)
+        data = {"X": X, "y": Y}
+        root = self._init_callback_context(max_subtasks=self.n_iterations)
+        root.call_on_fit_task_begin(estimator=self, **data)
+        follower = FitFollower(self, root, data, "step", known, filter) if has_callbacks(self) else None
+        settings = (self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty)
         with torch.no_grad(), torch_threads(1):
-            optimum = maximise_likelihood(
-                problem, noise, self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty
-            )
+            optimum = maximise_likelihood(problem, noise, *settings, follower)
             residuals = problem.residuals(problem.assemble(optimum.pairs), optimum.theta)
         if not torch.isfinite(residuals).all():
             raise FloatingPointError(
                 f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
             )
-        self.known_edges_, self.filter_ = known, filter
-        pairs = optimum.pairs[0].double().cpu().numpy()
-        self.edge_probabilities_ = known.fill(pairs)
-        self.adjacency_ = known.fill(pairs > self.threshold).astype(np.int64)
-        self.theta_ = optimum.theta[0].double().cpu().numpy()
-        self.noise_std_ = float((residuals.double().square().sum() / problem.n_measured).sqrt())
-        self.diagnostics_ = {"loss": np.array(optimum.losses)}
-        root.call_on_fit_task_end(estimator=self)
+        precise = Problem.from_numpy(inputs, outputs, known, filter, device, torch.float64)
+        attributes = {"known_edges_": known, "filter_": filter, **self._estimates(optimum, residuals, precise, known)}
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
         return self
+
+    def _estimates(self, optimum: _Optimum, residuals: Tensor, precise: Problem, known: KnownEdges) -> dict[str, Any]:
+        pairs = optimum.pairs[0].double().cpu().numpy()
+        theta = optimum.theta[0].double().cpu().numpy()
+        adjacency = known.fill(pairs > self.threshold)
+        # The noise level that was given weighs the penalty and is no measurement, so the residuals tell of the noise.
+        refit = refit_theta(precise, adjacency, theta, noise_std=None)
+        return {
+            "edge_probabilities_": known.fill(pairs),
+            "adjacency_": adjacency.astype(np.int64),
+            "theta_": theta,
+            "theta_refitted_": refit.theta,
+            "theta_standard_error_": refit.standard_error,
+            "noise_std_": float((residuals.double().square().sum() / precise.n_measured).sqrt()),
+            "diagnostics_": {"loss": np.array(optimum.losses)},
+        }

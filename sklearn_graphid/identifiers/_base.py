@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -17,6 +19,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._report import write_report
 from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter, resolve_filter
@@ -114,6 +117,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         if np.isnan(outputs).all():
             raise ValueError("Y holds nothing but nan; expected at least one measured output.")
         self._output_nodes = observed_columns(self.observed_nodes, outputs.shape[1], X.shape[1])
+        self._n_pairs, self._n_measured = len(outputs), int((~np.isnan(outputs)).sum())
         full = np.full(X.shape, np.nan)
         full[:, self._output_nodes] = outputs
         return X, full
@@ -193,6 +197,23 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             graph.add_edge(names[i], names[j], probability=probability, known=bool(self.known_edges_.mask[i, j]))
         return graph
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write what was given, what was found and how far to trust it as one HTML page.
+
+        The page holds its pictures and needs no network. It is drawn with matplotlib, the extra `plot`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. An existing one is replaced; its folder must exist.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_report(self, path)
+
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[np.int64], FloatArray]:
         """Graphs and parameters that the data allow.
 
@@ -214,6 +235,10 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
         return self._draw(int(n_samples), random_state)
+
+    def _findings(self) -> Sequence[tuple[str, str]]:
+        """Sentences on how far the fit can be trusted, each after "trouble", "caution" or "good"."""
+        return []
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
         # An estimator that knows one answer only gives it every time.

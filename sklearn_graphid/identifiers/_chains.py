@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,14 +26,17 @@ from ..samplers import (
     annealed_langevin,
     edge_flip_gibbs,
     initial_state,
+    sweep_schedule,
 )
 
-__all__ = ["ChainDraws", "SamplingTask", "run_chains"]
+__all__ = ["BATCH", "ChainDraws", "Reader", "SamplingTask", "batches_of", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
-_BATCH = 16
+BATCH = 16
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
-_KEPT_SHARE = 1 / 3
+_KEPT_SHARE = 0.4
+# Into how many parts the edge-flip sampler divides the unknown pairs, where the prior can take the others for known.
+_N_PARTS = 5
 
 
 class ChainDraws(NamedTuple):
@@ -64,6 +67,11 @@ class SamplingTask:
     algorithm: str
     device: torch.device
 
+    @property
+    def n_recorded_steps(self) -> int:
+        """How many steps a chain records: noise levels of Langevin dynamics, or sweeps."""
+        return len(self.settings.sigmas if self.algorithm == "langevin" else sweep_schedule(self.settings))
+
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
         return Problem.from_numpy(self.inputs, self.outputs, self.known, self.filter, self.device, dtype)
@@ -71,7 +79,7 @@ class SamplingTask:
     def denoiser(self) -> Denoiser | None:
         """The prior's denoiser, told what is known and corrected by the evidence beside it."""
         if not self.known.n_unknown:
-            return lambda adjacency, sigma: adjacency
+            return lambda adjacency, sigma, known=None: adjacency
         if self.prior is None:
             return None
         dtype = torch.float32
@@ -84,41 +92,55 @@ class SamplingTask:
 
 
 def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
-    def corrected(adjacency: Tensor, sigma: float) -> Tensor:
-        return torch.sigmoid(torch.logit(denoise(adjacency, sigma), eps=1e-6) + evidence)
+    def corrected(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+        return torch.sigmoid(torch.logit(denoise(adjacency, sigma, known), eps=1e-6) + evidence)
 
     return corrected
 
 
-def run_chains(task: SamplingTask, seeds: Sequence[int], n_jobs: int | None) -> Iterator[ChainDraws]:
-    """Run one chain for each seed and yield the batches in order."""
-    batches = [seeds[start : start + _BATCH] for start in range(0, len(seeds), _BATCH)]
+# What a reader of a run is told after every step: how probable every unknown pair is to each chain (chains, unknown
+# pairs), theta (chains, parameters) and the noise level (chains,).
+Reader = Callable[[Tensor, Tensor, Tensor], object]
+
+
+def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
+    """The seeds, batch by batch."""
+    return [seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)]
+
+
+def run_chains(
+    task: SamplingTask, batches: Sequence[Sequence[int]], n_jobs: int | None, readers: Sequence[Reader | None]
+) -> Generator[ChainDraws]:
+    """Run one chain for each seed, tell each batch's reader of its steps, and yield the batches in order."""
     if len(batches) == 1:
-        yield _run_batch(task, seeds)  # not worth a worker
+        yield _run_batch(task, batches[0], readers[0])  # not worth a worker
         return
     # Processes by default: steps are short, and threads would spend their time waiting for the interpreter.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     with torch_threads(1):
-        yield from parallel(delayed(_run_batch)(task, batch) for batch in batches)
+        yield from parallel(delayed(_run_batch)(task, *work) for work in zip(batches, readers, strict=True))
 
 
-def _run_batch(task: SamplingTask, seeds: Sequence[int]) -> ChainDraws:
+def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) -> ChainDraws:
     with torch_threads(1), torch.no_grad():
         problem = task.problem()
         noise = ChainNoise(seeds, task.device)
         state = initial_state(problem, noise, task.settings.noise_std)
         if task.algorithm == "langevin":
-            return _langevin_draws(task, problem, noise, state)
-        return _edge_flip_draws(task, problem, noise, state)
+            return _langevin_draws(task, problem, noise, state, reader)
+        return _edge_flip_draws(task, problem, noise, state, reader)
 
 
-def _langevin_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState) -> ChainDraws:
+def _langevin_draws(
+    task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState, reader: Reader | None
+) -> ChainDraws:
     traces = []
     for reached, trace in annealed_langevin(problem, task.denoiser(), task.settings, noise, state):
         state = reached
         traces.append(trace)
-    # The last step of the algorithm: project every pair onto 0 or 1.
-    rounded = (state.pairs > 0.5).to(state.pairs.dtype)
+        if reader is not None:
+            reader(_rounded(state.pairs), state.theta, state.noise_std)
+    rounded = _rounded(state.pairs)
     log_likelihood = problem.log_likelihood(problem.assemble(rounded), state.theta, state.noise_std)
     finite = torch.isfinite(state.pairs).all(1)
     log_likelihood = torch.where(finite, log_likelihood, torch.nan)
@@ -135,12 +157,25 @@ def _langevin_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, sta
     )
 
 
-def _edge_flip_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState) -> ChainDraws:
+def _rounded(pairs: Tensor) -> Tensor:
+    """The last step of the algorithm: project every pair onto 0 or 1."""
+    return (pairs > 0.5).to(pairs.dtype)
+
+
+def _edge_flip_draws(
+    task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState, reader: Reader | None
+) -> ChainDraws:
     denoise = task.denoiser()
     if denoise is None:  # a prior score of zero says nothing of any pair
         denoise = _indifferent
     start = state._replace(pairs=(noise.uniform(problem.n_unknown) < state.pairs).to(state.pairs.dtype))
-    sweeps = list(edge_flip_gibbs(problem, denoise, task.settings, noise, start))
+    sweeps = []
+    takes_known = task.prior is None or task.prior.conditions_on_known
+    settings = task.settings._replace(n_parts=_N_PARTS if takes_known else 1)
+    for sweep in edge_flip_gibbs(problem, denoise, settings, noise, start):
+        sweeps.append(sweep)
+        if reader is not None:
+            reader(sweep.edge_probability, sweep.state.theta, sweep.state.noise_std)
     kept = sweeps[-max(1, round(_KEPT_SHARE * len(sweeps))) :]
     return ChainDraws(
         graphs=np.stack([_numpy(sweep.state.pairs) for sweep in kept], axis=1).astype(np.int8),
@@ -155,7 +190,7 @@ def _edge_flip_draws(task: SamplingTask, problem: Problem, noise: ChainNoise, st
     )
 
 
-def _indifferent(adjacency: Tensor, sigma: float) -> Tensor:
+def _indifferent(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
     return torch.full_like(adjacency, 0.5)
 
 

@@ -61,8 +61,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Noise levels; "edge-flip" spaces them evenly in their logarithm, "langevin" evenly.
     sigma_max, sigma_min : float, default=1.0 and 0.25
         The largest and the smallest noise level.
-    n_steps : int, default=3
-        Steps at each level: sweeps over all unknown pairs ("edge-flip"), or Langevin steps.
+    n_steps : int, default=1
+        Steps at each level: sweeps over all unknown pairs ("edge-flip", where as many sweeps again follow the last
+        level), or Langevin steps, of which hundreds are needed.
     step_size : float or None, default=None
         Langevin's epsilon: the step at a level is epsilon (sigma / sigma_min)^2. None derives the step from the
         curvature of the posterior, so that units do not matter. Unused by "edge-flip".
@@ -95,13 +96,20 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Their posterior standard deviation.
     theta_samples_ : ndarray of shape (n_draws, n_parameters)
         Draws from the posterior of theta.
+    theta_refitted_ : ndarray of shape (n_parameters,)
+        Maximum-likelihood fit of theta on `adjacency_`.
+    theta_standard_error_ : ndarray of shape (n_parameters,)
+        Standard errors of `theta_refitted_`, as if the network were known to be `adjacency_`; infinite where the data
+        do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Posterior probability of every edge; 0 or 1 where known.
     noise_std_ : float
         The noise level, as given or as estimated.
+    noise_std_samples_ : ndarray of shape (n_draws,)
+        Draws from its posterior; all the same where it was given.
     diagnostics_ : dict
-        Chains that diverged or were stuck in a hopeless mode, and so were dropped; R-hat and effective sample size of
-        the others, and their traces over the whole run.
+        Chains that diverged or were stuck in a hopeless mode, and so were dropped; of the others Monte Carlo errors,
+        what another run would change, R-hat, effective sample size and traces over the whole run.
     known_edges_ : KnownEdges
         What was known.
     filter_ : GraphFilter
@@ -149,7 +157,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         n_levels: int = 20,
         sigma_max: float = 1.0,
         sigma_min: float = 0.25,
-        n_steps: int = 3,
+        n_steps: int = 1,
         step_size: float | None = None,
         temperature: float = 1.0,
         theta_learning_rate: float | None = None,
@@ -267,12 +275,18 @@ class LikelihoodLangevinIdentifier(PosteriorIdentifier):
         The identified network, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
+    theta_std_, theta_samples_ : ndarray of shape (n_parameters,) and (n_draws, n_parameters)
+        Spread and draws of the parameters.
+    theta_refitted_, theta_standard_error_ : ndarray of shape (n_parameters,)
+        Maximum-likelihood fit of theta on `adjacency_`, and its standard error.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Share of the draws that hold the edge; 0 or 1 where known.
     noise_std_ : float
         The noise level, as given or as estimated.
+    noise_std_samples_ : ndarray of shape (n_draws,)
+        Draws of the noise level; all the same where it was given.
     diagnostics_ : dict
-        Diverged chains, R-hat and effective sample size, and traces over the whole run.
+        As of `LangevinSystemIdentifier`.
 
     See Also
     --------

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from contextlib import closing
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +16,23 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from .._known_edges import KnownEdges
-from .._torch import draw_seeds, resolve_device, torch_threads
+from .._torch import draw_seeds, resolve_device
 from .._validation import FloatArray
 from ..filters import GraphFilter
 from ..priors import GraphPrior
-from ..samplers import AnnealingSettings, effective_sample_size, fit_theta, split_r_hat, stuck_chains
+from ..samplers import AnnealingSettings, stuck_chains
+from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier, loses_nothing
-from ._chains import ChainDraws, SamplingTask, run_chains
+from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
+from ._estimates import central_interval, refit_theta
+from ._following import FitFollower, has_callbacks
+from ._mixing import diagnose, diverged_advice, mixing_findings
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
 
 __all__ = ["PosteriorIdentifier"]
 
@@ -82,13 +92,11 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self
             The fitted identifier.
         """
-        X, outputs = self._validate_pairs(X, Y)
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
-        task = self._task(X, outputs, known)
-        draws = self._run(task)
-        self.known_edges_, self.filter_ = known, task.filter
-        self._store_draws(draws, task)
-        self._store_estimate(task)
+        inputs, outputs = self._validate_pairs(X, Y)
+        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1])
+        task = self._task(inputs, outputs, known)
+        for name, value in self._run(task, {"X": X, "y": Y}).items():
+            setattr(self, name, value)
         self._warn_where_not_mixed()
         return self
 
@@ -121,64 +129,147 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
             noise_std=self.noise_std,
         )
 
-    def _run(self, task: SamplingTask) -> ChainDraws:
-        seeds = draw_seeds(self.random_state, self.n_chains)
-        root = self._init_callback_context(max_subtasks=None)
-        root.call_on_fit_task_begin(estimator=self)
-        batches = []
-        for batch in run_chains(task, seeds, self.n_jobs):
-            batches.append(batch)
-            step = root.subcontext(task_name="batch of chains")
-            step.call_on_fit_task_begin(estimator=self)
-            step.call_on_fit_task_end(estimator=self)
-        root.call_on_fit_task_end(estimator=self)
-        stacked = [
-            part[0] if name == "trace_sigma" else np.concatenate(part)
-            for name, part in zip(ChainDraws._fields, zip(*batches, strict=True), strict=True)
-        ]
-        return ChainDraws(*stacked)
+    def _run(self, task: SamplingTask, data: dict[str, Any]) -> dict[str, Any]:
+        """Run the chains, tell the callbacks, and return the fitted attributes."""
+        batches = batches_of(draw_seeds(self.random_state, self.n_chains))
+        root = self._init_callback_context(max_subtasks=len(batches), sequential_subtasks=False)
+        root.call_on_fit_task_begin(estimator=self, **data)
+        contexts, readers = self._follow(root, task, data, len(batches))
+        draws: list[ChainDraws] = []
+        with closing(run_chains(task, batches, self.n_jobs, readers)) as running:
+            for context, batch in zip(contexts, running, strict=False):
+                draws.append(batch)
+                is_enough = context.call_on_fit_task_end(
+                    estimator=self, **data, reconstruction_attributes=lambda: self._attributes_or_none(draws, task)
+                )
+                if is_enough:  # fewer chains are still chains
+                    break
+        attributes = self._attributes(draws, task)
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
+        return attributes
 
-    def _store_draws(self, draws: ChainDraws, task: SamplingTask) -> None:
-        finite = np.array(np.isfinite(draws.log_likelihood).all(1) & np.isfinite(draws.theta).all((1, 2)))
+    def _follow(
+        self, root: Any, task: SamplingTask, data: dict[str, Any], n_batches: int
+    ) -> tuple[list[Any], list[Reader | None]]:
+        """A context for each batch of chains, and who is told of its steps: nobody where there are no callbacks."""
+        contexts = [
+            root.subcontext(task_name="batch of chains", task_id=batch, max_subtasks=task.n_recorded_steps)
+            for batch in range(n_batches)
+        ]
+        for context in contexts:
+            context.call_on_fit_task_begin(estimator=self, **data)
+        if not has_callbacks(self):
+            return contexts, [None] * n_batches
+        name = "noise level" if self.algorithm == "langevin" else "sweep"
+        return contexts, [FitFollower(self, context, data, name, task.known, task.filter) for context in contexts]
+
+    def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
+        return self._attributes(batches, task) if any(_finite(batch).any() for batch in batches) else None
+
+    def _attributes(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any]:
+        """All that a fit leaves behind, from the batches of chains that were run."""
+        draws = _joined(batches)
+        finite = _finite(draws)
         if not finite.any():
             raise FloatingPointError(
-                f"all {len(finite)} chains diverged. {self._advice()} Check that noise_std={self.noise_std!r} fits the "
-                f"units of Y, and the filter's initial range its parameters."
+                f"all {len(finite)} chains diverged. {diverged_advice(self.algorithm)} Check that "
+                f"noise_std={self.noise_std!r} fits the units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
-        self._draws = _select(draws, ~stuck)
-        self.edge_probabilities_ = task.known.fill(self._draws.edge_probability.mean(0))
-        self.theta_samples_ = self._draws.theta.reshape(-1, self._draws.theta.shape[-1])
-        self.noise_std_ = float(np.sqrt(np.mean(self._draws.noise_std**2)))
-        self.diagnostics_ = _diagnose(self._draws, n_diverged=int((~finite).sum()), n_stuck=int(stuck.sum()))
+        draws = _select(draws, ~stuck)
+        theta_samples = draws.theta.reshape(-1, draws.theta.shape[-1])
+        # What was given is reported as it was given, and not as single precision has it.
+        noise = draws.noise_std.ravel() if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
+        return {
+            "_draws": draws,
+            "known_edges_": task.known,
+            "filter_": task.filter,
+            "edge_probabilities_": task.known.fill(draws.edge_probability.mean(0)),
+            **self._point_estimate(draws, task),
+            "theta_samples_": theta_samples,
+            "theta_std_": theta_samples.std(0),
+            "noise_std_samples_": noise,
+            "noise_std_": float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std),
+            "diagnostics_": diagnose(draws, task.known, int((~finite).sum()), int(stuck.sum())),
+        }
 
-    def _store_estimate(self, task: SamplingTask) -> None:
+    def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> dict[str, Any]:
         if self.point_estimate == "marginal":
-            adjacency, theta = (self.edge_probabilities_ > 0.5).astype(np.float64), self.theta_samples_.mean(0)
+            graph, theta = draws.edge_probability.mean(0) > 0.5, draws.theta.mean((0, 1))
         elif self.point_estimate == "sample":
-            adjacency, theta = task.known.fill(self._draws.graphs[0, -1]), self._draws.theta[0, -1]
+            graph, theta = draws.graphs[0, -1], draws.theta[0, -1]
         else:
-            chain, draw = np.unravel_index(self._draws.log_likelihood.argmax(), self._draws.log_likelihood.shape)
-            adjacency = task.known.fill(self._draws.graphs[chain, draw])
-            theta = _refit(task, adjacency, self._draws.theta[chain, draw])
-        self.adjacency_ = np.asarray(adjacency, dtype=np.int64)
-        self.theta_ = np.asarray(theta, dtype=np.float64)
-        self.theta_std_ = self.theta_samples_.std(0)
+            best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
+            graph, theta = draws.graphs[best], draws.theta[best]
+        adjacency = task.known.fill(graph)
+        refit = refit_theta(task.problem(torch.float64), adjacency, theta, self.noise_std)
+        return {
+            "adjacency_": adjacency.astype(np.int64),
+            "theta_": refit.theta if self.point_estimate == "best" else np.asarray(theta, dtype=np.float64),
+            "theta_refitted_": refit.theta,
+            "theta_standard_error_": refit.standard_error,
+        }
+
+    def _findings(self) -> Sequence[tuple[str, str]]:
+        return mixing_findings(self)
 
     def _warn_where_not_mixed(self) -> None:
-        n_diverged = self.diagnostics_["n_diverged"]
-        if n_diverged:
-            warnings.warn(
-                f"{n_diverged} of {self.n_chains} chains diverged and were dropped. {self._advice()}",
-                ConvergenceWarning,
-                stacklevel=6,
-            )
+        for severity, text in self._findings():
+            if severity == "trouble":
+                warnings.warn(text, ConvergenceWarning, stacklevel=6)
 
-    def _advice(self) -> str:
-        if self.algorithm == "langevin":
-            return "Use a smaller step_size; None derives it from the data."
-        return "Bring X and Y to a common scale near one."
+    def theta_interval(self, level: float = 0.9) -> FloatArray:
+        """Central credible intervals of the filter's parameters.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability that a parameter lies inside, given data, filter and prior.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        return central_interval(self.theta_samples_, level)
+
+    def noise_std_interval(self, level: float = 0.9) -> FloatArray:
+        """Central credible interval of the noise level.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability that the noise level lies inside.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end; both are what was given, where `noise_std` was.
+        """
+        check_is_fitted(self)
+        return central_interval(self.noise_std_samples_, level)
+
+    def to_arviz(self, X: Any = None, y: Any = None) -> InferenceData:
+        """The draws as an ArviZ object, for its plots and summaries.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_pairs, n_nodes), default=None
+            The inputs, if they are to be in it.
+        y : array-like of shape (n_pairs, n_outputs) or (n_pairs,), default=None
+            The outputs, if they are to be in it.
+
+        Returns
+        -------
+        arviz.InferenceData
+            Group `posterior` holds "theta", "noise_std" and "edges" (0 or 1 for each unknown pair), `sample_stats` the
+            "joint_log_likelihood" of all outputs and the "log_prior" of the graph, both up to constants,
+            `constant_data` "X", and `observed_data` y as "Y". Chains that diverged or were stuck are not in it.
+        """
+        check_is_fitted(self)
+        return to_inference_data(self, X, y)
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
         # Every chain's last draw first, as those are independent; then earlier ones; repeats only beyond them all.
@@ -191,32 +282,18 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         return adjacencies, self._draws.theta[chains, draws].copy()
 
 
-def _refit(task: SamplingTask, adjacency: FloatArray, theta: FloatArray) -> FloatArray:
-    """Maximum-likelihood theta on a graph."""
-    problem = task.problem(torch.float64)
-    graph = torch.tensor(adjacency, dtype=torch.float64, device=task.device)[None]
-    start = torch.tensor(theta, dtype=torch.float64, device=task.device)[None]
-    with torch.no_grad(), torch_threads(1):
-        fitted: FloatArray = fit_theta(problem, graph, start).theta[0].cpu().numpy()
-    return fitted
+def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
+    parts = zip(ChainDraws._fields, zip(*batches, strict=True), strict=True)
+    return ChainDraws(*(part[0] if name == "trace_sigma" else np.concatenate(part) for name, part in parts))
+
+
+def _finite(draws: ChainDraws) -> npt.NDArray[np.bool_]:
+    """Which chains have not diverged."""
+    checked = (draws.log_likelihood, draws.log_prior, draws.noise_std, draws.edge_probability, draws.theta)
+    return np.asarray(np.all([np.isfinite(part).reshape(len(part), -1).all(1) for part in checked], axis=0))
 
 
 def _select(draws: ChainDraws, chains: npt.NDArray[np.bool_]) -> ChainDraws:
     return ChainDraws(
         **{name: value if name == "trace_sigma" else value[chains] for name, value in draws._asdict().items()}
     )
-
-
-def _diagnose(draws: ChainDraws, n_diverged: int, n_stuck: int) -> dict[str, Any]:
-    parameters = range(draws.theta.shape[-1])
-    return {
-        "n_diverged": n_diverged,
-        "n_stuck": n_stuck,
-        "r_hat_log_likelihood": split_r_hat(draws.log_likelihood),
-        "r_hat_theta": np.array([split_r_hat(draws.theta[..., p]) for p in parameters]),
-        "effective_sample_size_log_likelihood": effective_sample_size(draws.log_likelihood),
-        "effective_sample_size_theta": np.array([effective_sample_size(draws.theta[..., p]) for p in parameters]),
-        "sigma": draws.trace_sigma,
-        "log_likelihood": draws.trace_log_likelihood,
-        "theta": draws.trace_theta,
-    }

@@ -221,7 +221,7 @@ def fit(question, n_chains=None, schedule=EDGE_FLIPS, **settings):
     """Many chains in one batch, which is quicker than batches of sixteen."""
     n_chains = n_chains or question.n_chains
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_chains, "_BATCH", n_chains)
+        patch.setattr(_chains, "BATCH", n_chains)
         patch.setattr(_theta, "_PRIOR_WIDTH", question.prior_width)
         told = {"n_chains": n_chains, "noise_std": question.noise_std, "random_state": 0}
         settings = {**schedule, **told, **settings}

@@ -1,0 +1,150 @@
+"""The pictures of a report, drawn without pyplot and encoded into the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "draw_loss",
+    "draw_matrix",
+    "draw_network",
+    "draw_theta",
+    "draw_traces",
+    "drawing_style",
+    "encoded",
+    "node_names",
+    "shortened",
+]
+
+# Names along the sides of a matrix, and in the nodes of a network, can be read up to these numbers.
+_MOST_NAMES = 30
+_LONGEST_NODE_LABEL = 3
+_LONGEST_LABEL = 16
+# Beyond this, the finer layout takes longer than many a fit.
+_MOST_NODES_LAID_OUT_FINELY = 120
+
+
+def node_names(estimator: Any) -> list[str]:
+    """The nodes as they are called, or their numbers."""
+    return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+
+
+def shortened(text: str, length: int) -> str:
+    """The text, or the beginning of it."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _label(name: str) -> str:
+    """A name for a picture: characters that can be drawn, of bounded length, and not taken for mathematics."""
+    drawable = "".join(character if character.isprintable() else " " for character in name)
+    return shortened(" ".join(drawable.split()), _LONGEST_LABEL).replace("$", r"\$")
+
+
+def draw_network(estimator: Any) -> Figure:
+    """Nodes and links."""
+    from .plotting import GraphDisplay
+
+    names = node_names(estimator)
+    is_labelled = len(names) <= _MOST_NAMES and max(map(len, names)) <= _LONGEST_NODE_LABEL
+    layout = "kamada_kawai" if len(names) <= _MOST_NODES_LAID_OUT_FINELY else "spring"
+    figure, (ax,) = _new_figure(5.6, 5.6)
+    display = GraphDisplay(
+        edge_probabilities=estimator.edge_probabilities_,
+        adjacency=estimator.adjacency_,
+        known=estimator.known_edges_,
+        node_names=[_label(name) for name in names],
+    )
+    display.plot(ax, layout=layout, node_labels=is_labelled)
+    return figure
+
+
+def draw_matrix(estimator: Any) -> Figure:
+    """Every pair of nodes."""
+    from .plotting import AdjacencyDisplay
+
+    names = node_names(estimator)
+    figure, (ax,) = _new_figure(5.8, 5.6)
+    display = AdjacencyDisplay(
+        edge_probabilities=estimator.edge_probabilities_,
+        adjacency=estimator.adjacency_,
+        known=estimator.known_edges_,
+        node_names=[_label(name) for name in names] if len(names) <= _MOST_NAMES else None,
+    )
+    # Names along the sides take the room beneath, where the legend would be.
+    display.plot(ax, legend=len(names) > _MOST_NAMES)
+    return figure
+
+
+def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
+    """Draws of every parameter."""
+    from .plotting import ThetaDisplay
+
+    n_columns = min(3, len(names))
+    n_rows = -(-len(names) // n_columns)
+    figure, axes = _new_figure(2.9 * n_columns, 2.7 * n_rows, n_rows, n_columns)
+    for unused in axes[len(names) :]:
+        unused.set_axis_off()
+    display = ThetaDisplay(
+        theta_samples=estimator.theta_samples_,
+        theta=estimator.theta_,
+        parameter_names=[_label(name) for name in names],
+    )
+    display.plot(axes[: len(names)], interval=level, legend=False)
+    return figure
+
+
+def draw_traces(estimator: Any) -> Figure:
+    """The way of every chain."""
+    from .plotting import TraceDisplay
+
+    diagnostics = estimator.diagnostics_
+    names = [_label(name) for name in estimator.filter_.parameter_names()]
+    figure, axes = _new_figure(7.6, 1.9 * (1 + len(names)), 1 + len(names), 1)
+    traces = {name: diagnostics[name] for name in ("sigma", "log_likelihood", "theta")}
+    TraceDisplay(**traces, parameter_names=names).plot(axes)
+    return figure
+
+
+def draw_loss(losses: FloatArray) -> Figure:
+    """The loss of every step."""
+    figure, (ax,) = _new_figure(7.0, 2.8)
+    ax.plot(np.arange(1, len(losses) + 1), losses, color="#0072B2")
+    ax.set(xlabel="step", ylabel="loss", yscale="log" if losses.min() > 0 else "linear")
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _new_figure(width: float, height: float, n_rows: int = 1, n_columns: int = 1) -> tuple[Figure, Sequence[Any]]:
+    # Not from pyplot, which would keep the figure, and open a window where there is a screen.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+
+
+def drawing_style() -> Any:
+    """A context in which the page looks the same, whatever style the session has set."""
+    from matplotlib import style
+
+    return style.context("default")
+
+
+def encoded(draw: Callable[[], Figure]) -> str:
+    """A picture as an address that holds it all."""
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks; the tables have them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        draw().savefig(picture, format="png", dpi=130, metadata={"Software": None})
+    return f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode('ascii')}"

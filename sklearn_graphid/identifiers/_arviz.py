@@ -1,0 +1,76 @@
+"""Draws in the form that ArviZ reads."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validation import FloatArray
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
+__all__ = ["to_inference_data"]
+
+
+def _import_arviz() -> Any:
+    try:
+        with warnings.catch_warnings():
+            # ArviZ announces its next major version whenever it is imported; the dependency excludes that one.
+            warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
+            import arviz
+    except ImportError as error:
+        raise ImportError(
+            'to_arviz needs ArviZ, which is not installed: pip install "sklearn-graphid[diagnostics]"'
+        ) from error
+    if not hasattr(arviz, "InferenceData"):
+        raise ImportError(
+            f"to_arviz makes an arviz.InferenceData, which ArviZ {arviz.__version__} no longer has: "
+            f'pip install "sklearn-graphid[diagnostics]" installs a version that does.'
+        )
+    return arviz
+
+
+def to_inference_data(estimator: Any, X: Any, y: Any) -> InferenceData:
+    """What a fitted identifier has sampled; see `PosteriorIdentifier.to_arviz`."""
+    arviz = _import_arviz()
+    draws = estimator._draws
+    shape = draws.log_likelihood.shape
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    rows, columns = estimator.known_edges_.unknown_pairs()
+    coordinates: dict[str, Any] = {
+        "parameter": estimator.filter_.parameter_names(),
+        "pair": [f"{names[i]} - {names[j]}" for i, j in zip(rows, columns, strict=True)],
+    }
+    dimensions = {"theta": ["parameter"], "edges": ["pair"]}
+    groups: dict[str, Any] = {
+        "posterior": {
+            "theta": draws.theta,
+            "noise_std": estimator.noise_std_samples_.reshape(shape),
+            "edges": draws.graphs,
+        },
+        # ArviZ keeps the name "log_likelihood" for that of every single measurement.
+        "sample_stats": {"joint_log_likelihood": draws.log_likelihood, "log_prior": draws.log_prior},
+    }
+    if X is not None:
+        groups["constant_data"] = {"X": _checked(X, "X", estimator.n_features_in_)}
+        coordinates["node"], dimensions["X"] = names, ["input_output_pair", "node"]
+    if y is not None:
+        groups["observed_data"] = {"Y": _checked(y, "y", len(estimator._output_nodes))}
+        coordinates["output"] = [names[node] for node in estimator._output_nodes]
+        dimensions["Y"] = ["input_output_pair", "output"]
+    with warnings.catch_warnings():
+        # Many short chains are meant; ArviZ suspects that the two were mixed up.
+        warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
+        data: InferenceData = arviz.from_dict(**groups, coords=coordinates, dims=dimensions)
+    return data
+
+
+def _checked(values: Any, name: str, n_columns: int) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    array = array.reshape(len(array), -1) if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] != n_columns:
+        raise ValueError(f"{name} has shape {array.shape}; expected (n_pairs, {n_columns}), as at fit.")
+    return array

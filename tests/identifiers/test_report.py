@@ -1,0 +1,409 @@
+"""The report: what it says is what was found, it is safe to open, and a real browser shows it whole."""
+
+from __future__ import annotations
+
+import builtins
+import html
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib as mpl
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from sklearn_graphid import (
+    PAPER_SETTINGS,
+    AdamSystemIdentifier,
+    ErdosRenyiPrior,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
+)
+from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.filters import CallableFilter, PolynomialFilter
+
+SHORT = {"n_chains": 4, "n_levels": 6, "n_steps": 2, "random_state": 0}
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</table></main><h1>mine</h1>",
+    '"><img src=x onerror=alert(1)>',
+    "$\\frac{$ and $x_{",
+    "a" * 300,
+    "駅 😀 \ud800\nnew\x00 line & 'quote'",
+]
+
+
+class Page(HTMLParser):
+    """The tags, tables and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.tables, self.words = [], [], {}, []
+        self._table = None
+        self.feed(text)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag == "table":
+            self._table = self.tables.setdefault(dict(attrs)["id"], [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th"):
+            self._table[-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag == "table":
+            self._table = None
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self._table and self._table[-1]:
+            self._table[-1][-1] += data
+
+
+def report_of(identifier, folder):
+    path = identifier.report(folder / "report.html")
+    assert path == folder / "report.html"
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return nx.to_numpy_array(nx.grid_2d_graph(4, 4))
+
+
+@pytest.fixture(scope="module")
+def fitted(grid):
+    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=2, random_state=0)
+    X = pd.DataFrame(X, columns=[f"node {i}" for i in range(16)])
+    identifier = LangevinSystemIdentifier("polynomial", ErdosRenyiPrior(0.2), noise_std=None, **SHORT)
+    with pytest.warns(ConvergenceWarning):
+        return identifier.fit(X, Y, hide_edges(grid, 0.4, random_state=0))
+
+
+@pytest.fixture(scope="module")
+def page(fitted, tmp_path_factory):
+    return report_of(fitted, tmp_path_factory.mktemp("report"))
+
+
+# What it says
+
+
+def test_what_was_given_is_told(page, fitted):
+    given = dict(page.tables["given"])
+    assert given["Nodes"] == "16"
+    assert given["Input-output pairs"] == "2"
+    assert given["Known pairs"] == "72 of 120 (60%)"
+    assert given["Known links"] == str(int(fitted.known_edges_.values.sum()) // 2)
+    assert given["Filter"] == "PolynomialFilter()"
+    assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
+    low, high = fitted.noise_std_interval()
+    assert (
+        given["Noise"]
+        == f"standard deviation {fitted.noise_std_:.3g}, estimated (90% between {low:.3g} and {high:.3g})"
+    )
+
+
+def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
+    rows = page.tables["uncertain"][1:]
+    names = list(fitted.feature_names_in_)
+    listed = [(names.index(row[0]), names.index(row[1])) for row in rows]
+    probabilities = np.array([fitted.edge_probabilities_[pair] for pair in listed])
+    assert (np.diff(np.abs(probabilities - 0.5)) >= 0).all()
+    assert not fitted.known_edges_.mask[tuple(np.transpose(listed))].any()
+    every = fitted.edge_probabilities_[fitted.known_edges_.unknown_pairs()]
+    assert len(rows) == ((every > 0.05) & (every < 0.95)).sum()
+    for row, pair, probability in zip(rows, listed, probabilities, strict=True):
+        error = fitted.diagnostics_["monte_carlo_error_edges"][pair]
+        assert row[2] == f"{probability:.2f} ± {error:.2f}"
+        assert row[4] == ("link" if fitted.adjacency_[pair] else "no link")
+
+
+def test_every_inferred_link_is_listed(page, fitted):
+    n_links = int(np.triu(fitted.adjacency_ * ~fitted.known_edges_.mask).sum())
+    assert len(page.tables["links"]) == 1 + n_links
+    assert f"All {n_links} inferred link" in page.text
+
+
+def test_theta_has_intervals_and_standard_errors(page, fitted):
+    head, *rows = page.tables["theta"]
+    assert head == ["Parameter", "Estimate", "90% interval", "Spread", "Refitted", "Standard error"]
+    for row, theta, error in zip(rows, fitted.theta_, fitted.theta_standard_error_, strict=True):
+        assert row[1] == f"{theta:.3g}".replace("-", "\N{MINUS SIGN}")
+        assert row[5] == f"{error:.3g}"
+
+
+def test_trouble_is_told_in_words(page, fitted):
+    assert "Read with care" in page.text
+    assert "Raise n_chains from 4 to" in page.text
+    diagnostics = {row[0]: row[1] for row in page.tables["diagnostics"]}
+    assert diagnostics["Chains"] == "4 kept of 4"
+    assert diagnostics["Diverged"] == "0"
+
+
+def test_pictures_are_in_the_page_and_have_words(page):
+    pictures = [attributes for tag, attributes in page.attributes if tag == "img"]
+    assert [picture["alt"] for picture in pictures] == [
+        "The network",
+        "The adjacency matrix",
+        "Posterior of the parameters",
+        "Traces of the chains",
+    ]
+    assert all(picture["src"].startswith("data:image/png;base64,") for picture in pictures)
+
+
+def test_nothing_is_fetched_and_nothing_runs(page):
+    assert "script" not in page.tags
+    for tag, attributes in page.attributes:
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:").startswith("data:"), tag
+        assert not any(name.startswith("on") for name in attributes)
+    assert any("Content-Security-Policy" in attributes.values() for _, attributes in page.attributes)
+
+
+def test_the_same_fit_gives_the_same_page(fitted, tmp_path):
+    first = fitted.report(tmp_path / "one.html").read_bytes()
+    assert fitted.report(tmp_path / "two.html").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        AdamSystemIdentifier("heat", n_iterations=20, random_state=0),
+        LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=2, n_steps=2, random_state=0),
+        LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_levels": 1, "n_steps": 2}),
+        LangevinSystemIdentifier("arma", noise_std=0.3, **SHORT),
+    ],
+    ids=["adam", "no-prior", "paper", "arma"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_identifier_reports(identifier, ring_known, ring_pairs, tmp_path):
+    page = report_of(identifier.fit(*ring_pairs, ring_known), tmp_path)
+    assert page.tags.count("img") >= 2
+    assert "nan" not in re.sub(r"n_[a-z]+|[a-z]*nan[a-z]+", "", page.text)
+    assert type(identifier).__name__ in page.text
+
+
+def test_a_known_network_reports(ring, ring_pairs, tmp_path):
+    page = report_of(LangevinSystemIdentifier("heat", **SHORT).fit(*ring_pairs, ring), tmp_path)
+    assert "None: every unknown pair" in page.text
+    assert dict(page.tables["given"])["Known pairs"] == "15 of 15 (100%)"
+
+
+def test_what_is_not_determined_is_not_a_number(tmp_path):
+    X, Y = make_system(np.zeros((4, 4)), PolynomialFilter(1), [0.5, 0.3], n_pairs=3, random_state=0)
+    fitted = LangevinSystemIdentifier(PolynomialFilter(1), **SHORT).fit(X, Y, np.zeros((4, 4)))
+    assert report_of(fitted, tmp_path).tables["theta"][2][-1] == "not determined"
+
+
+def test_a_larger_network_is_drawn_in_time(tmp_path):
+    """Names do not fit beside 150 nodes, and the fine layout would take long."""
+    grid = nx.to_numpy_array(nx.grid_2d_graph(10, 15))
+    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=20, random_state=0)
+    identifier = AdamSystemIdentifier("polynomial", n_iterations=2, random_state=0)
+    page = report_of(identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0)), tmp_path)
+    assert len(page.tables["uncertain"]) == 101
+    assert re.search(r"And \d+ more pairs\.", page.text)
+
+
+# Names that bite
+
+
+def affine(adjacency, theta):
+    import torch
+
+    return theta[0] * torch.eye(adjacency.shape[-1], dtype=adjacency.dtype) + theta[1] * adjacency
+
+
+@pytest.fixture(scope="module")
+def hostile_path(tmp_path_factory):
+    ring = nx.to_numpy_array(nx.cycle_graph(6))
+    filter = CallableFilter(affine, names=("<b>self</b>", "$\\frac{$ $x_{"))
+    X, Y = make_system(ring, filter, [0.5, 0.3], n_pairs=2, random_state=0)
+    identifier = LangevinSystemIdentifier(filter, **SHORT)
+    path = tmp_path_factory.mktemp("hostile") / "a name with spaces & <brackets>.html"
+    return identifier.fit(pd.DataFrame(X, columns=HOSTILE), Y, hide_edges(ring, 0.9, random_state=0)).report(path)
+
+
+def test_names_are_text_and_not_tags(hostile_path):
+    text = hostile_path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("h1") == 1
+    assert "script" not in page.tags
+    assert "b" in page.tags  # of the tiles
+    assert page.tags.count("b") == 4
+    assert all(attributes.get("src", "data:").startswith("data:") for _, attributes in page.attributes)
+    listed = {name for row in page.tables["links"][1:] + page.tables["uncertain"][1:] for name in row[:2]}
+    # Half a surrogate pair cannot be written; the parser reads its number as the character for the unknown.
+    assert listed <= {name.replace("\ud800", "\ufffd") for name in HOSTILE}
+    assert "<script>alert(1)</script>" in listed
+    assert [row[0] for row in page.tables["theta"][1:]] == ["<b>self</b>", "$\\frac{$ $x_{"]
+
+
+def test_the_style_of_the_session_is_left_alone(fitted, tmp_path):
+    with mpl.rc_context({"figure.facecolor": "red", "text.usetex": True}):
+        before = dict(mpl.rcParams)
+        fitted.report(tmp_path / "report.html")
+        assert dict(mpl.rcParams) == before
+
+
+def test_no_figure_is_left_open(fitted, tmp_path):
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    fitted.report(tmp_path / "report.html")
+    assert plt.get_fignums() == before
+
+
+# Paths
+
+
+def test_nothing_is_written_before_fit(tmp_path):
+    with pytest.raises(NotFittedError):
+        LangevinSystemIdentifier().report(tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    def fail(*arguments):
+        raise AssertionError("work was done before the path was looked at")
+
+    monkeypatch.setattr("sklearn_graphid._report._page", fail)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"report.html", ["report.html"]])
+@pytest.mark.usefixtures("no_work")
+def test_what_is_no_path_is_refused(fitted, path):
+    with pytest.raises(TypeError, match=f"path is a {type(path).__name__}; expected the name of a file"):
+        fitted.report(path)
+
+
+@pytest.mark.usefixtures("no_work")
+def test_places_that_cannot_be_are_refused(fitted, tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        fitted.report(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no folder .*missing"):
+        fitted.report(tmp_path / "missing" / "report.html")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="there is no folder"):
+        fitted.report(tmp_path / "file" / "report.html")
+    with pytest.raises(ValueError, match="path is empty"):
+        fitted.report("")
+
+
+def test_a_file_is_replaced_and_a_str_will_do(fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("report.html").write_text("old")
+    assert fitted.report("report.html") == Path("report.html")
+    assert "old" not in Path("report.html").read_text(encoding="utf-8")[:20]
+
+
+def test_a_page_that_fails_leaves_the_old_one(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*arguments):
+        raise RuntimeError("no picture")
+
+    monkeypatch.setattr("sklearn_graphid._report.draw_traces", fail)
+    with pytest.raises(RuntimeError, match="no picture"):
+        fitted.report(path)
+    assert path.read_text() == "old"
+
+
+def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
+    original = builtins.__import__
+
+    def without(name, *arguments, **keywords):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return original(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r'report draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
+        fitted.report(tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+# In a browser
+
+# Looks into a page at the width of a telephone and of a screen, and writes what it sees.
+PROBE = """<!DOCTYPE html><meta charset="utf-8"><body><pre id="seen"></pre><script>
+const widths = [360, 1200], seen = [];
+function look(width) {
+  const frame = document.createElement("iframe");
+  frame.style.cssText = `width:${width}px;height:800px;border:0`;
+  frame.onload = () => {
+    const page = frame.contentDocument, root = page.documentElement;
+    const pictures = [...page.images].map(image => ({alt: image.alt, drawn: image.complete && image.naturalWidth > 100,
+      fits: image.getBoundingClientRect().right <= root.clientWidth + 1}));
+    seen.push({width, pictures, overflow: root.scrollWidth - root.clientWidth, title: page.title,
+      tables: Object.fromEntries([...page.querySelectorAll("table")].map(table => [table.id, table.rows.length])),
+      scripts: page.scripts.length, ink: frame.contentWindow.getComputedStyle(page.body).color});
+    if (seen.length == widths.length) document.getElementById("seen").textContent = JSON.stringify(seen);
+    else look(widths[seen.length]);
+  };
+  frame.src = REPORT;
+  document.body.append(frame);
+}
+look(widths[0]);
+</script></body>"""
+
+
+def browse(path, folder):
+    """What a headless Chromium sees of a page, and its messages."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed on this machine")
+    probe = folder / "probe.html"
+    probe.write_text(PROBE.replace("REPORT", json.dumps(path.as_uri())), encoding="utf-8")
+    quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+    quiet += ["--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}"]
+    # The sandbox needs rights that a container may lack; the page was written by the test itself.
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        *quiet,
+        "--allow-file-access-from-files",
+        "--enable-logging=stderr",
+    ]
+    command += ["--virtual-time-budget=20000", "--dump-dom", probe.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def assert_shown_whole(path, folder, n_pictures):
+    seen, messages = browse(path, folder)
+    assert not messages
+    assert [view["width"] for view in seen] == [360, 1200]
+    for view in seen:
+        assert len(view["pictures"]) == n_pictures
+        assert all(picture["drawn"] and picture["fits"] for picture in view["pictures"]), view
+        assert view["overflow"] <= 0
+        assert view["scripts"] == 0
+        assert view["ink"] != "rgb(0, 0, 0)"  # the page's own style is applied
+    return seen
+
+
+def test_a_browser_shows_tables_and_pictures(fitted, tmp_path):
+    path = fitted.report(tmp_path / "report.html")
+    seen = assert_shown_whole(path, tmp_path, n_pictures=4)
+    expected = {name: len(rows) for name, rows in Page(path.read_text(encoding="utf-8")).tables.items()}
+    assert seen[0]["tables"] == seen[1]["tables"] == expected
+    assert seen[0]["title"] == "LangevinSystemIdentifier: 16 nodes"
+
+
+def test_a_browser_is_not_taken_in_by_names(hostile_path, tmp_path):
+    assert_shown_whole(hostile_path, tmp_path, n_pictures=4)
