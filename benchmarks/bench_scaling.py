@@ -3,7 +3,8 @@
     python benchmarks/bench_scaling.py
 
 Random networks of average degree four, half of the pairs unknown, a second-order polynomial filter, ten pairs, Langevin
-dynamics under the shipped prior "grids" (whose network takes graphs of any size). Every case runs in a process of its
+dynamics under the shipped prior "grids" (whose network takes graphs of any size). Then whole fits by the default
+sampler, under a prior of independent pairs, as none is shipped for such networks. Every case runs in a process of its
 own, so that its peak memory can be told apart.
 """
 
@@ -24,17 +25,37 @@ import numpy as np
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.metrics import edge_f1_score
 
 RESULTS = Path(__file__).parent / "results"
 N_STEPS = 10
 
 
-def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
-    """Time per chain-step and peak memory of one short run."""
+def make_case(n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+    """A random network, half of it known, with ten pairs."""
     warnings.simplefilter("ignore")
     graph = nx.to_numpy_array(nx.gnm_random_graph(n_nodes, 2 * n_nodes, seed=0))
     X, Y = make_system(graph, "polynomial", theta=[0.05, 0.08, -0.05], n_pairs=10, random_state=0)
-    known = hide_edges(graph, 0.5, random_state=0)
+    return graph, X, Y, hide_edges(graph, 0.5, random_state=0)
+
+
+def measure_default(n_nodes: int, n_chains: int) -> dict[str, Any]:
+    """Time and peak memory of a whole fit by the default sampler, which needs no prior for it."""
+    graph, X, Y, known = make_case(n_nodes)
+    start = time.perf_counter()
+    identifier = LangevinSystemIdentifier("polynomial", n_chains=n_chains, random_state=0).fit(X, Y, known)
+    return {
+        "nodes": n_nodes,
+        "chains": n_chains,
+        "seconds_of_a_default_fit": time.perf_counter() - start,
+        "f1": edge_f1_score(graph, identifier.adjacency_, known),
+        "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2,
+    }
+
+
+def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
+    """Time per chain-step and peak memory of one short run."""
+    _, X, Y, known = make_case(n_nodes)
     settings: dict[str, Any] = {"n_levels": 1, "sigma_max": 0.5, "sigma_min": 0.5, "noise_std": 1.0, "random_state": 0}
     identifier = LangevinSystemIdentifier(
         "polynomial",
@@ -57,10 +78,12 @@ def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
     }
 
 
-def measure_apart(n_nodes: int, n_chains: int) -> dict[str, Any]:
-    """The same in a process of its own."""
-    code = f"import json; from bench_scaling import measure; print(json.dumps(measure({n_nodes}, {n_chains})))"
-    output = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, check=True)
+def apart(function: str, n_nodes: int, n_chains: int) -> dict[str, Any]:
+    """What one of the functions above measures, in a process of its own."""
+    paths = [str(Path(__file__).parent), *sys.path]
+    call = f"print(json.dumps(bench_scaling.{function}({n_nodes}, {n_chains})))"
+    code = f"import json, sys; sys.path[:0] = {paths!r}; import bench_scaling; {call}"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     row: dict[str, Any] = json.loads(output.stdout)
     return row
 
@@ -79,13 +102,19 @@ def main() -> None:
     arguments = parser.parse_args()
     sizes = (25, 50) if arguments.quick else (25, 50, 100, 200, 400)
     chain_counts = (4,) if arguments.quick else (1, 16, 64)
-    rows = [measure_apart(n_nodes, n_chains) for n_chains in chain_counts for n_nodes in sizes]
+    rows = [apart("measure", n_nodes, n_chains) for n_chains in chain_counts for n_nodes in sizes]
     lines = ["| chains | nodes | unknown pairs | ms per chain-step | peak GB |", "|---|---|---|---|---|"]
     for row in rows:
         step, memory = f"{row['milliseconds_per_chain_step']:.2f}", f"{row['peak_gigabytes']:.2f}"
         lines.append(f"| {row['chains']} | {row['nodes']} | {row['unknown_pairs']} | {step} | {memory} |")
     for n_chains in chain_counts:
         lines.append(f"\nWith {n_chains} chains the time grows as the nodes to the power {growth(rows, n_chains):.2f}.")
+    whole = [apart("measure_default", n_nodes, 4) for n_nodes in sizes]
+    lines += ["\n| chains | nodes | seconds of a default fit | F1 | peak GB |", "|---|---|---|---|---|"]
+    for row in whole:
+        cells = f"{row['seconds_of_a_default_fit']:.1f} | {row['f1']:.3f} | {row['peak_gigabytes']:.2f}"
+        lines.append(f"| {row['chains']} | {row['nodes']} | {cells} |")
+    rows += whole
     RESULTS.mkdir(exist_ok=True)
     stem = RESULTS / ("scaling_quick" if arguments.quick else "scaling")
     stem.with_suffix(".md").write_text("\n".join(lines) + "\n")

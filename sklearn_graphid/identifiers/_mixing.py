@@ -13,9 +13,9 @@ from ._chains import BATCH, ChainDraws
 
 __all__ = ["Finding", "diagnose", "diverged_advice", "mixing_findings"]
 
-# R-hat is no ground for a warning: sixteen chains of sixty sweeps had one above 1.1, of the log-likelihood, in nineteen
-# of twenty of the paper's experiments, whether their average was right or wrong. What another run would change is a
-# better one: where it was more than this share of the inferred links, in one run of five, mean F1 was 0.74, else 0.93.
+# R-hat is no ground for a warning: that of the log-likelihood of sixteen short chains may exceed 1.1 while their average
+# is good to a pair. What another run would change is what matters to the user, and this share of the inferred links is
+# what a warning leaves alone.
 _TOLERATED_CHANGES = 0.1
 # Beyond this, chains are no remedy.
 _MOST_CHAINS = 256
