@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from . import datasets, filters, metrics, plotting
+from . import datasets, filters, metrics, plotting, scorers
+from ._experiments import System, compare_identifiers, identify_many
 from ._known_edges import KnownEdges
 from .identifiers import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
+    GraphicalLassoIdentifier,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    RidgeSystemIdentifier,
+    RobustFilterIdentifier,
+    SmoothSignalIdentifier,
 )
 from .priors import ErdosRenyiPrior, GraphPriorScore, StochasticBlockPrior, list_priors, load_prior
 
@@ -19,14 +24,22 @@ __all__ = [
     "AdamSystemIdentifier",
     "ErdosRenyiPrior",
     "GraphPriorScore",
+    "GraphicalLassoIdentifier",
     "KnownEdges",
     "LangevinSystemIdentifier",
     "LikelihoodLangevinIdentifier",
+    "RidgeSystemIdentifier",
+    "RobustFilterIdentifier",
+    "SmoothSignalIdentifier",
     "StochasticBlockPrior",
+    "System",
+    "compare_identifiers",
     "datasets",
     "filters",
+    "identify_many",
     "list_priors",
     "load_prior",
     "metrics",
     "plotting",
+    "scorers",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,19 +14,46 @@ from sklearn.utils import check_random_state
 __all__ = ["draw_seeds", "resolve_device", "seeded_generator", "torch_threads"]
 
 
+class _Crew:
+    """Who is inside a `torch_threads` block, and how many threads torch had before the first one came in."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.n_inside = 0
+        self.outside = 0
+        self.here = threading.local()
+
+
+_crew = _Crew()
+
+
 @contextmanager
 def torch_threads(n_threads: int) -> Iterator[None]:
     """Run a block with `n_threads` torch threads.
 
     Results differ in their last bits between one thread and two, so numbers that must not depend on `n_jobs` are
     computed under this.
+
+    torch keeps one number for each thread that has asked, and one for those that are yet to come. A thread that enters
+    while another is inside must not take the other's number for the one to put back.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
+    depth = getattr(_crew.here, "depth", 0)
+    with _crew.lock:
+        # To ask comes first: the first question of a thread makes torch forget what the thread has set itself.
+        current = torch.get_num_threads()
+        if not _crew.n_inside:
+            _crew.outside = current
+        before = current if depth else _crew.outside
+        _crew.n_inside += 1
+        torch.set_num_threads(n_threads)
+    _crew.here.depth = depth + 1
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _crew.here.depth = depth
+        with _crew.lock:
+            _crew.n_inside -= 1
+            torch.set_num_threads(before)
 
 
 def draw_seeds(random_state: Any, n_seeds: int) -> list[int]:

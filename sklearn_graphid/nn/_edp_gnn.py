@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+__all__ = ["EDPGNN"]
+
 _NORM_EPSILON = 1e-5  # the usual constants of batch norm, as in torch
 _NORM_MOMENTUM = 0.1
 _N_INPUT_CHANNELS = 2  # the noisy matrix and its complement

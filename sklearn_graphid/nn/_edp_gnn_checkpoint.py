@@ -16,6 +16,8 @@ from torch import Tensor
 
 from sklearn_graphid.nn._edp_gnn import EDPGNN
 
+__all__ = ["read_edpgnn_checkpoint"]
+
 
 class _Ignored:
     """What a numpy object in a checkpoint becomes: they are records of losses, which nobody reads."""

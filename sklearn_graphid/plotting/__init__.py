@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ._adjacency import AdjacencyDisplay
 from ._calibration import EdgeCalibrationDisplay
+from ._comparison import ComparisonDisplay
 from ._graph import GraphDisplay
 from ._theta import ThetaDisplay
 from ._trace import TraceDisplay
@@ -14,6 +15,7 @@ from ._training import PriorTrainingDisplay
 
 __all__ = [
     "AdjacencyDisplay",
+    "ComparisonDisplay",
     "EdgeCalibrationDisplay",
     "GraphDisplay",
     "PriorTrainingDisplay",

@@ -1,0 +1,217 @@
+"""Several identifiers side by side, over many systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from .._validation import FloatArray
+from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["ComparisonDisplay"]
+
+# Colour, marker and dashes all differ from one method to the next, and every second marker is hollow, so that two
+# methods are told apart in print without colour as well.
+_COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, PURPLE, GREY)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", ":", "-.")
+# Points of different methods stand beside one another, so that no error bar hides another: this share of the distance
+# between two groups is theirs.
+_SPREAD = 0.25
+
+_LABELS = {
+    "edge_f1": "F1 score of the unknown pairs",
+    "edge_roc_auc": "area under the ROC curve",
+    "edge_calibration_error": "calibration error",
+    "theta_nrmse": r"normalised error of $\theta$",
+    "seconds": "seconds for a fit",
+    "n_pairs": "number of pairs",
+    "n_nodes": "number of nodes",
+    "n_unknown": "number of unknown pairs",
+}
+_DEFAULT_TABLE = ("edge_f1", "edge_roc_auc", "theta_nrmse", "seconds")
+_DEFAULT_PANELS = ("edge_f1", "theta_nrmse")
+
+
+class ComparisonDisplay:
+    """How well several identifiers found many systems: all runs, their means, and a figure.
+
+    It is what `compare_identifiers` returns.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A row for each run, as from `identify_many`, with a column `method`.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes
+        A panel for each measure.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+
+    See Also
+    --------
+    sklearn_graphid.compare_identifiers : Makes one from estimators and systems.
+
+    Examples
+    --------
+    >>> import matplotlib, pandas as pd
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid.plotting import ComparisonDisplay
+    >>> frame = pd.DataFrame({"method": list("aabb"), "n_pairs": [1, 5, 1, 5], "edge_f1": [0.3, 0.7, 0.2, 0.4]})
+    >>> display = ComparisonDisplay(frame=frame)
+    >>> display.table(measures=["edge_f1"])["edge_f1"]["mean"].tolist()
+    [0.3, 0.7, 0.2, 0.4]
+    >>> display.plot().ax_[0].get_xlabel()
+    'number of pairs'
+    """
+
+    def __init__(self, *, frame: pd.DataFrame):
+        self.frame = frame
+
+    def table(
+        self, by: str | Sequence[str] | None = "n_pairs", *, measures: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Mean and standard error of every measure.
+
+        Parameters
+        ----------
+        by : str, list of str or None, default="n_pairs"
+            Columns of the frame whose values make a row each, such as "n_nodes" or a label of the systems. None: one
+            row for each method.
+        measures : list of str or None, default=None
+            Columns of the frame. None: F1 score, area under the ROC curve, error of theta and seconds, as far as there
+            are any. The calibration error of one system is large by chance alone, so its mean says little: pool the
+            systems with `edge_calibration_error` instead.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Its index has the method and what it is grouped by; its columns the measure, and "mean" or
+            "standard_error". Runs that failed or lack the measure do not count in these; `("runs", "n")` and
+            `("runs", "failed")` say how many runs there were and how many failed. The standard error of one run is nan.
+        """
+        import pandas as pd
+
+        groups = [] if by is None else [by] if isinstance(by, str) else list(by)
+        names = self._measured(_DEFAULT_TABLE if measures is None else measures, explicit=measures is not None)
+        self._check_columns(["method", *groups])
+        keys = [self.frame[name] for name in ("method", *groups)]
+        failed = self.frame["error_type"].notna() if "error_type" in self.frame else self.frame["method"].isna()
+        grouped = failed.groupby(keys, dropna=False)
+        columns = {("runs", "n"): grouped.size(), ("runs", "failed"): grouped.sum()}
+        for name in names:
+            grouped = self.frame[name].astype(float).mask(failed).groupby(keys, dropna=False)
+            columns[name, "mean"], columns[name, "standard_error"] = grouped.mean(), grouped.sem()
+        table = pd.DataFrame(columns)
+        return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
+
+    def plot(
+        self,
+        ax: Axes | Sequence[Axes] | None = None,
+        *,
+        by: str = "n_pairs",
+        measures: Sequence[str] | None = None,
+        legend: bool = True,
+    ) -> Self:
+        """Draw the mean of each measure, and its standard error, against the groups.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of these, default=None
+            One to be divided, or one for each measure; a new figure by default.
+        by : str, default="n_pairs"
+            Column of the frame on the horizontal axis.
+        measures : list of str or None, default=None
+            Columns of the frame, a panel each. None: F1 score and error of theta, as far as there are any.
+        legend : bool, default=True
+            Say which method is which.
+
+        Returns
+        -------
+        ComparisonDisplay
+            The display itself.
+        """
+        require_matplotlib(type(self).__name__)
+        names = self._measured(_DEFAULT_PANELS if measures is None else measures, explicit=measures is not None)
+        table = self.table(by, measures=names)
+        self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=(4.2, 3.4))
+        for panel, name in zip(self.ax_, names, strict=True):
+            self._draw_panel(panel, table[name], by)
+            panel.set(xlabel=_LABELS.get(by, by), ylabel=_LABELS.get(name, name))
+            # A score near one, and an error near zero, are what a reader looks for.
+            panel.set_ylim(
+                bottom=min(0.0, panel.get_ylim()[0]), top=1.03 if name in ("edge_f1", "edge_roc_auc") else None
+            )
+            tidy(panel)
+        if legend:
+            self._draw_legend(is_new_figure=ax is None)
+        return self
+
+    def _draw_panel(self, panel: Axes, table: Any, by: str) -> None:
+        table = table.dropna(subset="mean")
+        groups = list(dict.fromkeys(table.index.get_level_values(1).sort_values()))
+        places, distance, is_ordered = _places(groups)
+        methods = self._methods()
+        for index, method in enumerate(methods):
+            rows = table[table.index.get_level_values(0) == method].droplevel(0)
+            shift = _SPREAD * distance * (index - (len(methods) - 1) / 2) / len(methods)
+            colour = _COLOURS[index % len(_COLOURS)]
+            panel.errorbar(
+                [places[groups.index(group)] + shift for group in rows.index],
+                rows["mean"].to_numpy(float),
+                yerr=np.nan_to_num(rows["standard_error"].to_numpy(float)),
+                color=colour,
+                marker=_MARKERS[index % len(_MARKERS)],
+                markerfacecolor="white" if index % 2 else colour,
+                linestyle=_DASHES[index % len(_DASHES)] if is_ordered else "none",
+                linewidth=1.6,
+                capsize=2.5,
+                label=str(method),
+            )
+        panel.set_xticks(places, [str(group) for group in groups])
+
+    def _draw_legend(self, is_new_figure: bool) -> None:
+        handles, labels = self.ax_[0].get_legend_handles_labels()
+        if is_new_figure:  # the margin is free, and nothing there covers a curve
+            n_columns = min(len(handles), 2 * len(self.ax_))
+            self.figure_.legend(
+                handles, labels, loc="outside upper center", ncols=n_columns, frameon=False, handlelength=3
+            )
+        else:
+            self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
+
+    def _methods(self) -> list[Any]:
+        return list(dict.fromkeys(self.frame["method"]))
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        missing = [name for name in names if name not in self.frame]
+        if missing:
+            raise ValueError(f"frame has no column {missing[0]!r}; expected one of {list(self.frame.columns)}.")
+
+    def _measured(self, measures: Sequence[str], *, explicit: bool) -> list[str]:
+        """The measures that can be shown: all that were asked for by name, or those of the usual ones that exist."""
+        if explicit:
+            self._check_columns(measures)
+            return list(measures)
+        present = [name for name in measures if name in self.frame and self.frame[name].notna().any()]
+        if not present:
+            raise ValueError(
+                "no run has any of the usual measures; expected systems with a true_adjacency or a true_theta, and at "
+                "least one fit that did not fail."
+            )
+        return present
+
+
+def _places(groups: list[Any]) -> tuple[FloatArray, float, bool]:
+    """Where the groups stand on the axis, the smallest distance between two of them, and whether they are numbers."""
+    is_ordered = all(isinstance(group, int | float | np.number) for group in groups)
+    places = np.array(groups, dtype=np.float64) if is_ordered else np.arange(len(groups), dtype=np.float64)
+    return places, float(np.diff(places).min()) if len(places) > 1 else 1.0, is_ordered

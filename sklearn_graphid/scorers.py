@@ -1,0 +1,306 @@
+"""Scorers for model selection: what `scoring=` of scikit-learn's searches takes, for identified systems.
+
+Any name of scikit-learn's own, such as "r2", works as always. The scorers here add what those cannot say: how probable
+held-out outputs are, R2 where outputs are missing, and how much of a known truth was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.metrics import get_scorer as get_sklearn_scorer
+from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from ._known_edges import KnownEdges
+from ._validation import FloatArray, check_adjacency
+from .metrics import edge_f1_score, edge_roc_auc_score
+
+__all__ = [
+    "get_scorer",
+    "get_scorer_names",
+    "log_likelihood_scorer",
+    "make_edge_f1_scorer",
+    "make_edge_roc_auc_scorer",
+    "r2_scorer",
+]
+
+Scorer = Callable[..., float]  # (estimator, X, y) -> float, higher is better
+
+
+def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Mean log-likelihood of outputs that were held out.
+
+    The outputs are taken as Gaussian around `estimator.predict(X)` with standard deviation `noise_std_`. Unlike R2 it
+    punishes a model that is sure of itself and wrong: a fit that mistakes noise for signal has too small a
+    `noise_std_`.
+
+    Parameters
+    ----------
+    estimator : fitted identifier, or pipeline that ends in one
+        The model, with `noise_std_` in the units of `y`.
+    X : array-like of shape (n_pairs, n_nodes)
+        Inputs.
+    y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
+        Outputs; nan where nothing was measured.
+
+    Returns
+    -------
+    float
+        Log-likelihood over the number of measured outputs, so that folds of different sizes compare. Higher is better.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid.scorers import log_likelihood_scorer
+    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
+    >>> scores = cross_val_score(identifier, X, Y, scoring=log_likelihood_scorer, cv=2)
+    >>> bool((scores > 0.7).all())  # the true system would have 0.88 on average
+    True
+    """
+    noise_std = _noise_std_of(estimator)
+    outputs, predicted = _outputs_and_predictions(estimator, X, y)
+    residuals = (outputs - predicted)[~np.isnan(outputs)]
+    return float(-0.5 * np.mean((residuals / noise_std) ** 2) - np.log(noise_std) - 0.5 * np.log(2 * np.pi))
+
+
+def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """R2 of the predicted outputs, the mean over the nodes, where outputs may be missing.
+
+    With complete outputs it is `scoring="r2"`, which refuses nan.
+
+    Parameters
+    ----------
+    estimator : fitted identifier, or pipeline that ends in one
+        The model.
+    X : array-like of shape (n_pairs, n_nodes)
+        Inputs.
+    y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
+        Outputs; nan where nothing was measured.
+
+    Returns
+    -------
+    float
+        At most 1; 0 for a prediction no better than every node's mean. A node with fewer than two measured outputs
+        does not count.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid.scorers import r2_scorer
+    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_pairs=20, noise_std=0.1, random_state=0)
+    >>> Y[:5, 2] = float("nan")
+    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
+    >>> round(r2_scorer(identifier, X, Y), 2)
+    1.0
+    """
+    outputs, predicted = _outputs_and_predictions(estimator, X, y)
+    measured = ~np.isnan(outputs)
+    columns = [(column, rows) for column, rows in enumerate(measured.T) if rows.sum() > 1]
+    if not columns:
+        raise ValueError("y has no column with two measured outputs; R2 is not defined.")
+    return float(np.mean([r2_score(outputs[rows, column], predicted[rows, column]) for column, rows in columns]))
+
+
+def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
+    """Make a scorer of the edges that were found, for systems whose network is known after all.
+
+    Parameters
+    ----------
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The true network.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        What the identifier is told, as in `sklearn_graphid.metrics.edge_f1_score`; only the other pairs count. None:
+        what the fitted identifier was told, its `known_edges_`.
+
+    Returns
+    -------
+    callable
+        It takes `(estimator, X, y)` and gives the F1 score of `adjacency_`; the data that were held out play no part.
+        It can be pickled.
+
+    See Also
+    --------
+    sklearn_graphid.metrics.edge_f1_score : The score itself.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn.model_selection import cross_validate
+    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid.scorers import make_edge_f1_scorer
+    >>> ring = nx.cycle_graph(6)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
+    >>> scoring = {"r2": "r2", "edges": make_edge_f1_scorer(ring)}
+    >>> cross_validate(identifier, X, Y, scoring=scoring, cv=2)["test_edges"]
+    array([1., 1.])
+    """
+    return _EdgeScorer("adjacency_", edge_f1_score, *_checked_truth(true_adjacency, known))
+
+
+def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
+    """Make a scorer of the edge probabilities, for systems whose network is known after all.
+
+    Parameters
+    ----------
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        The true network.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        What the identifier is told; only the other pairs count. None: what the fitted identifier was told.
+
+    Returns
+    -------
+    callable
+        It takes `(estimator, X, y)` and gives the area under the ROC curve of `edge_probabilities_`. It can be
+        pickled.
+
+    See Also
+    --------
+    make_edge_f1_scorer : Of the edges themselves.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid.scorers import make_edge_roc_auc_scorer
+    >>> ring = nx.cycle_graph(6)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> scorer = make_edge_roc_auc_scorer(ring)
+    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
+    >>> scorer(identifier, X, Y)
+    1.0
+    """
+    return _EdgeScorer("edge_probabilities_", edge_roc_auc_score, *_checked_truth(true_adjacency, known))
+
+
+_BY_NAME: dict[str, Scorer] = {"log_likelihood": log_likelihood_scorer, "r2": r2_scorer}
+
+
+def get_scorer(scoring: str) -> Scorer:
+    """Get a scorer by name, as `sklearn.metrics.get_scorer` does.
+
+    Parameters
+    ----------
+    scoring : str
+        "log_likelihood", "r2" (which here takes missing outputs), or any name that scikit-learn knows.
+
+    Returns
+    -------
+    callable
+        A scorer for `scoring=`.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.scorers import get_scorer
+    >>> get_scorer("log_likelihood").__name__
+    'log_likelihood_scorer'
+    >>> get_scorer("neg_mean_squared_error")
+    make_scorer(mean_squared_error, greater_is_better=False, response_method='predict')
+    """
+    if isinstance(scoring, str) and scoring in _BY_NAME:
+        return _BY_NAME[scoring]
+    try:
+        scorer: Scorer = get_sklearn_scorer(scoring)
+    except ValueError as error:
+        raise ValueError(
+            f"scoring={scoring!r} is not known; expected one of {', '.join(get_scorer_names())}, or a name of "
+            f"sklearn.metrics.get_scorer_names()."
+        ) from error
+    return scorer
+
+
+def get_scorer_names() -> list[str]:
+    """Names of the scorers that this package adds to those of scikit-learn.
+
+    Returns
+    -------
+    list of str
+        The names that `get_scorer` takes beside scikit-learn's own.
+
+    Examples
+    --------
+    >>> from sklearn_graphid.scorers import get_scorer_names
+    >>> get_scorer_names()
+    ['log_likelihood', 'r2']
+    """
+    return sorted(_BY_NAME)
+
+
+@dataclass(frozen=True, eq=False)
+class _EdgeScorer:
+    """A class and not a closure, so that it can be pickled and sent to workers."""
+
+    attribute: str
+    metric: Callable[..., float]
+    true_adjacency: FloatArray = field(repr=False)
+    known: KnownEdges | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
+        identifier = identifier_of(estimator)
+        known = identifier.known_edges_ if self.known is None else self.known
+        return self.metric(self.true_adjacency, getattr(identifier, self.attribute), known)
+
+
+def identifier_of(estimator: Any) -> Any:
+    """The fitted identifier inside pipelines, searches and regressors of transformed targets."""
+    check_is_fitted(estimator)
+    if isinstance(estimator, Pipeline):
+        return identifier_of(estimator[-1])
+    for inner in ("best_estimator_", "regressor_"):
+        if hasattr(estimator, inner):
+            return identifier_of(getattr(estimator, inner))
+    if not hasattr(estimator, "adjacency_"):
+        raise TypeError(
+            f"estimator is a {type(estimator).__name__} without adjacency_; expected an identifier, or a pipeline or "
+            f"search that holds one."
+        )
+    return estimator
+
+
+def _noise_std_of(estimator: Any) -> float:
+    if isinstance(estimator, TransformedTargetRegressor):
+        raise TypeError(
+            "the log-likelihood of a TransformedTargetRegressor is not defined: noise_std_ is in the units of the "
+            "transformed outputs. Use 'r2', or transform Y before the search."
+        )
+    noise_std = getattr(identifier_of(estimator), "noise_std_", None)
+    if noise_std is None:
+        raise TypeError(f"{type(identifier_of(estimator)).__name__} has no noise_std_, which the log-likelihood needs.")
+    return max(float(noise_std), float(np.finfo(np.float64).tiny))  # exact outputs leave no noise at all
+
+
+def _outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """Both with a column for each output; outputs are nan where nothing was measured."""
+    checked = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    predicted = np.asarray(estimator.predict(X), dtype=np.float64)
+    check_consistent_length(predicted, checked)
+    outputs, predicted = (array.reshape(len(array), -1) for array in (checked, predicted))
+    if outputs.shape != predicted.shape:
+        raise ValueError(f"y has {outputs.shape[1]} columns but the estimator predicts {predicted.shape[1]}.")
+    if np.isnan(outputs).all():
+        raise ValueError("y holds nothing but nan; expected at least one measured output.")
+    return outputs, predicted
+
+
+def _checked_truth(true_adjacency: Any, known: Any) -> tuple[FloatArray, KnownEdges | None]:
+    truth = check_adjacency(true_adjacency, "true_adjacency").copy()
+    if known is None:
+        return truth, None
+    # Of a boolean array only the place is needed, and the truth has the values.
+    values = truth if getattr(known, "dtype", None) == np.dtype(bool) else None
+    return truth, KnownEdges.coerce(known, values, n_nodes=len(truth), name="known", reference="true_adjacency")
