@@ -1,0 +1,563 @@
+"""Do probabilities and intervals mean what they say? Small systems whose posterior is known exactly.
+
+    python benchmarks/bench_calibration.py
+
+1. Edge probabilities against enumeration. With four or five nodes every graph on the unknown pairs can be tried. theta
+   goes out by integration, in closed form for polynomials and on a grid for heat diffusion, and so does an unknown
+   noise level. What is left are exact edge marginals. The error of a method is the distance of its
+   `edge_probabilities_` from them, the total variation of a marginal. A perfect sampler, which draws graphs from the
+   enumerated posterior, says how much of it is chance.
+2. Simulation-based calibration (Talts et al. 2018) of theta and of the noise level, six nodes: draw a truth, simulate,
+   fit, and rank the truth among independent draws, one of every chain. The ranks of a calibrated sampler are uniform,
+   and its credible intervals hold the truth as often as they say.
+3. Reliability of the edge probabilities of the same fits: of the pairs given probability p, a share p should be edges.
+
+The truth should be drawn from the sampler's own prior, but that of theta has a width that depends on the data (three
+times the gain from inputs to outputs) and that of the noise level (1 / variance) is improper. So theta comes from
+Gaussian laws of a fixed width, well below the prior's for polynomials and about the prior's for heat, where it is cut
+off at zero; and the logarithm of the noise level from a uniform law, which is 1 / variance but for its ends. These laws
+were chosen by the exact posterior's ranks, not by the sampler's. What the difference still does is measured and not
+assumed: the rows "exact" are those of the enumerated posterior under the sampler's own prior.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import special  # whole, as its functions do not travel to workers by themselves
+from scipy.stats import chisquare
+
+from sklearn_graphid import (
+    PAPER_SETTINGS,
+    AdamSystemIdentifier,
+    ErdosRenyiPrior,
+    KnownEdges,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
+    StochasticBlockPrior,
+)
+from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.samplers._theta import _PRIOR_WIDTH  # of theta, relative to the gain: part of the model
+
+RESULTS = Path(__file__).parent / "results"
+SEED = 20_180_418
+LEVELS = (0.5, 0.9)  # of the credible intervals
+N_BINS = 10  # of ranks, and of edge probabilities
+N_PERFECT = 100  # repetitions of a perfect sampler
+LANGEVIN = {"algorithm": "langevin", "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
+SHORT_RUN = {"n_levels": 10, "n_steps": 2}
+THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)
+LOG_NOISE_GRID = np.linspace(np.log(0.05), np.log(20), 240)
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Kind(NamedTuple):
+    """A family of random systems."""
+
+    number: int  # part of the seed
+    filter: PolynomialFilter | HeatDiffusionFilter
+    prior: ErdosRenyiPrior | StochasticBlockPrior
+    n_nodes: int
+    unknown: float  # share of the pairs
+    n_pairs: int
+    input_scale: float
+    theta_scale: float  # standard deviation of a coefficient; heat takes the size of such a draw
+    noise_range: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def name(self) -> str:
+        """What tables call the filter."""
+        return "heat" if isinstance(self.filter, HeatDiffusionFilter) else "polynomial"
+
+    def edge_probability(self) -> Array:
+        """Of every pair, under the prior."""
+        if isinstance(self.prior, ErdosRenyiPrior):
+            return np.full((self.n_nodes, self.n_nodes), self.prior.p)
+        labels = np.asarray(self.prior.labels)
+        return np.asarray(self.prior.probabilities, dtype=float)[np.ix_(labels, labels)]
+
+
+BLOCKS = [[0.6, 0.15], [0.15, 0.4]]
+ENUMERATED = (
+    Kind(1, PolynomialFilter(1), ErdosRenyiPrior(0.3), 4, 0.8, 3, 3.0, 0.5),
+    Kind(2, PolynomialFilter(2), StochasticBlockPrior([0, 0, 1, 1, 1], BLOCKS), 5, 0.7, 3, 2.0, 0.5),
+    Kind(3, HeatDiffusionFilter(), StochasticBlockPrior([0, 0, 1, 1], BLOCKS), 4, 0.8, 4, 4.0, 0.5),
+    Kind(4, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 5, 0.7, 4, 4.0, 0.5),
+)
+SIMULATED = (
+    Kind(5, PolynomialFilter(2), ErdosRenyiPrior(0.4), 6, 0.45, 4, 2.0, 0.5, (0.5, 2.0)),
+    Kind(6, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 6, 0.45, 5, 8.0, 1.5, (0.5, 2.0)),
+)
+
+
+class System(NamedTuple):
+    """A network whose answer is known."""
+
+    adjacency: Array
+    theta: Array
+    noise_std: float
+    known: KnownEdges
+    X: Array
+    Y: Array
+
+
+def make_case(kind: Kind, index: int) -> System:
+    """Draw a graph from the prior, theta and the noise level from their laws, and simulate."""
+    drawing, hiding, simulating = np.random.SeedSequence([SEED, kind.number, index]).generate_state(3)
+    rng = np.random.default_rng(drawing)
+    upper = np.triu(rng.random((kind.n_nodes, kind.n_nodes)) < kind.edge_probability(), 1)
+    adjacency = (upper | upper.T).astype(float)
+    theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
+    if kind.name == "heat":
+        theta = np.abs(theta)
+    noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
+    known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
+    settings = {"n_pairs": kind.n_pairs, "input_scale": kind.input_scale, "noise_std": noise_std}
+    X, Y = make_system(adjacency, kind.filter, theta, random_state=int(simulating), **settings)
+    return System(adjacency, theta, noise_std, known, X, Y)
+
+
+# The exact posterior. Every function works on all graphs (the first axis) and on a grid (the second).
+
+
+class Terms(NamedTuple):
+    """What is known of the posterior before the graphs are weighed against one another."""
+
+    log_evidence: Array  # (graphs, grid), up to a constant
+    theta_below: Array  # (graphs, grid, parameters), the probability that theta is below the truth
+    noise_below: Array  # (graphs, grid), likewise the noise level
+
+
+class Posterior(NamedTuple):
+    """The exact answer."""
+
+    bits: Array  # (graphs, unknown pairs)
+    probability: Array  # (graphs,)
+    theta_below: Array  # (parameters,)
+    noise_below: float
+
+    @property
+    def marginals(self) -> Array:
+        """Of the unknown pairs."""
+        return self.probability @ self.bits
+
+
+def theta_width(system: System) -> float:
+    """Standard deviation of theta's Gaussian prior."""
+    return float(_PRIOR_WIDTH * np.sqrt((system.Y**2).mean() / (system.X**2).mean()))
+
+
+def polynomial_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
+    """theta is Gaussian given the graph and the noise; the grid is that of the noise level."""
+    powers = [np.broadcast_to(system.X, (len(graphs), *system.X.shape))]
+    while len(powers) < len(system.theta):
+        powers.append(powers[-1] @ graphs)
+    design = np.stack([power.reshape(len(graphs), -1) for power in powers], axis=2)
+    outputs = system.Y.ravel()
+    variance = np.exp(2 * LOG_NOISE_GRID) if noise_std is None else np.array([noise_std**2])
+    gram = (design.mT @ design)[:, None] / variance[:, None, None]
+    covariance = np.linalg.inv(gram + np.eye(design.shape[2]) / theta_width(system) ** 2)
+    slope = (outputs @ design)[:, None] / variance[:, None]
+    mean = (covariance @ slope[..., None])[..., 0]
+    exponent = -0.5 * (outputs @ outputs / variance - (slope * mean).sum(2)) - 0.5 * len(outputs) * np.log(variance)
+    # 1 / temperature multiplies all that stands in the exponent, theta's prior included, before the integral.
+    log_evidence = exponent / temperature + 0.5 * np.linalg.slogdet(covariance)[1]
+    spread = np.sqrt(temperature * np.diagonal(covariance, axis1=2, axis2=3))
+    return Terms(
+        log_evidence,
+        theta_below=special.ndtr((system.theta - mean) / spread),
+        noise_below=np.broadcast_to(_below(0.5 * np.log(variance), np.log(system.noise_std)), log_evidence.shape),
+    )
+
+
+def heat_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
+    """The grid is that of theta; the prior 1 / variance makes the law of the variance an inverse gamma law."""
+    eigenvalues, vectors = np.linalg.eigh(graphs.sum(2)[..., None] * np.eye(graphs.shape[1]) - graphs)
+    inputs, outputs = system.X @ vectors, system.Y @ vectors
+    decay = np.exp(-THETA_GRID[:, None] * eigenvalues[:, None])  # (graphs, grid, nodes)
+    crossed, squared = (inputs * outputs).sum(1)[:, None], (inputs**2).sum(1)[:, None]
+    squares = (system.Y**2).sum() - (2 * decay * crossed - decay**2 * squared).sum(2)
+    shape = 0.5 * system.Y.size
+    if noise_std is None:
+        log_density = -shape * np.log(squares)
+        noise_below = special.gammaincc(shape, 0.5 * squares / system.noise_std**2)
+    else:
+        log_density = -0.5 * squares / noise_std**2
+        noise_below = np.full_like(squares, 0.5)
+    log_density -= 0.5 * (THETA_GRID / theta_width(system)) ** 2
+    cells = np.gradient(THETA_GRID) * np.isin(THETA_GRID, THETA_GRID[[0, -1]], invert=True).clip(0.5)
+    theta_below = np.broadcast_to(_below(THETA_GRID, system.theta[0])[:, None], (*squares.shape, 1))
+    return Terms(log_density / temperature + np.log(cells), theta_below, noise_below)
+
+
+def _below(grid: Array, value: float) -> Array:
+    """Share of every grid point's cell that lies below the value."""
+    return np.clip((value - grid) / np.gradient(grid) + 0.5, 0, 1) if len(grid) > 1 else np.full(1, 0.5)
+
+
+def enumerate_graphs(
+    kind: Kind, system: System, noise_std: float | None, temperature: float = 1.0, even_odds: bool = False
+) -> Posterior:
+    """Try every graph on the unknown pairs; with even odds every graph is as likely as any other a priori."""
+    bits = np.array(list(itertools.product((0.0, 1.0), repeat=system.known.n_unknown)))
+    evidence = heat_terms if kind.name == "heat" else polynomial_terms
+    terms = evidence(system, system.known.fill(bits), noise_std, temperature)
+    odds = special.logit(kind.edge_probability()[system.known.unknown_pairs()])
+    log_prior = np.zeros(len(bits)) if even_odds else bits @ odds
+    log_posterior = terms.log_evidence + log_prior[:, None] / temperature
+    weights = np.exp(log_posterior - special.logsumexp(log_posterior))
+    theta_below = (weights[..., None] * terms.theta_below).sum((0, 1))
+    return Posterior(bits, weights.sum(1), theta_below, float((weights * terms.noise_below).sum()))
+
+
+# 1. Edge marginals.
+
+
+class Answer(NamedTuple):
+    """A method's edge probabilities, and how many draws they are made of: those of different chains, and all."""
+
+    edge_probabilities: Array
+    n_draws: tuple[int, ...]  # empty for a method that draws nothing
+
+
+def answers(kind: Kind, system: System, seed: int) -> Iterator[tuple[str, Answer]]:
+    """Every method's edge probabilities."""
+    data = system.X, system.Y, system.known
+    prior: Any = {"filter": kind.filter, "prior": kind.prior, "random_state": seed}
+    told: Any = {"noise_std": system.noise_std}
+    samplers = {
+        "ours": LangevinSystemIdentifier(**prior, **told),
+        "ours, noise unknown": LangevinSystemIdentifier(**prior),
+        "langevin, derived step": LangevinSystemIdentifier(**prior, **told, **LANGEVIN),
+        "likelihood": LikelihoodLangevinIdentifier(kind.filter, random_state=seed, **told),
+    }
+    for method, sampler in samplers.items():
+        sampler.fit(*data)
+        n_chains, n_draws = n_kept_chains(sampler), len(sampler.theta_samples_)
+        # Langevin dynamics keeps the ends of its chains alone.
+        yield method, Answer(sampler.edge_probabilities_, (n_chains,) if n_draws == n_chains else (n_chains, n_draws))
+    # The published estimate is the end of the first chain; more chains tell which law that is a draw from.
+    paper = LangevinSystemIdentifier(**prior, **{**PAPER_SETTINGS, "n_chains": 16}).fit(*data)
+    yield "paper, one chain", Answer(paper.adjacency_.astype(float), (1,))
+    yield "paper, 16 chains", Answer(paper.edge_probabilities_, (16,))
+    adam = AdamSystemIdentifier(kind.filter, random_state=seed).fit(*data)
+    yield "adam", Answer(adam.edge_probabilities_, ())
+
+
+def n_kept_chains(sampler: Any) -> int:
+    """Chains that neither diverged nor were stuck."""
+    return int(sampler.n_chains - sampler.diagnostics_["n_diverged"] - sampler.diagnostics_["n_stuck"])
+
+
+def targets(kind: Kind, system: System) -> dict[str, Posterior]:
+    """The posterior, and what methods that leave something out could aim at instead."""
+    noise_std = system.noise_std
+    return {
+        "posterior": enumerate_graphs(kind, system, noise_std),
+        "posterior, noise unknown": enumerate_graphs(kind, system, None),
+        "posterior at its temperature": enumerate_graphs(kind, system, noise_std, PAPER_SETTINGS["temperature"]),
+        "posterior without prior": enumerate_graphs(kind, system, noise_std, even_odds=True),
+    }
+
+
+AIMS = {
+    "ours": ("posterior",),
+    "ours, noise unknown": ("posterior, noise unknown",),
+    "langevin, derived step": ("posterior",),
+    "paper, one chain": ("posterior",),
+    "paper, 16 chains": ("posterior", "posterior at its temperature"),
+    "likelihood": ("posterior", "posterior without prior"),
+    "adam": ("posterior", "posterior without prior"),
+}
+
+
+def perfect_errors(exact: Posterior, n_draws: int, seed: Any) -> Array:
+    """Errors (repetitions, unknown pairs) of the edge frequencies among independent draws from the exact posterior."""
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(n_draws, exact.probability / exact.probability.sum(), size=N_PERFECT)
+    return np.abs(counts @ exact.bits / n_draws - exact.marginals)
+
+
+def compare(kind: Kind, index: int) -> list[dict[str, Any]]:
+    """Every method on one system."""
+    system = make_case(kind, index)
+    exact = targets(kind, system)
+    lines = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dict(answers(kind, system, seed=index))
+    for method, aims in AIMS.items():
+        answer = found[method]
+        for aim in aims:
+            perfect = [perfect_errors(exact[aim], n, [SEED, kind.number, index]) for n in answer.n_draws]
+            lines.append(
+                {
+                    "filter": kind.name,
+                    "nodes": kind.n_nodes,
+                    "system": index,
+                    "method": method,
+                    "against": aim,
+                    "edge_probabilities": answer.edge_probabilities[system.known.unknown_pairs()].tolist(),
+                    "exact": exact[aim].marginals.tolist(),
+                    "perfect_mean": [errors.mean() for errors in perfect],
+                    "perfect_largest": [errors.max(1).tolist() for errors in perfect],
+                }
+            )
+    return lines
+
+
+def summarise_marginals(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Errors of each filter, method and target over all systems."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault((line["filter"], line["method"], line["against"]), []).append(line)
+    for (filter, method, against), members in groups.items():
+        found, exact = (np.concatenate([m[name] for m in members]) for name in ("edge_probabilities", "exact"))
+        largest = np.max([m["perfect_largest"] for m in members], axis=0)
+        sizes = np.array([len(m["exact"]) for m in members])
+        surer = [np.mean(_surer(np.array(m["edge_probabilities"]), np.array(m["exact"]))) for m in members]
+        yield {
+            "filter": filter,
+            "method": method,
+            "against": against,
+            "systems": len(members),
+            "marginals": int(sizes.sum()),
+            "mean": float(np.abs(found - exact).mean()),
+            "largest": float(np.abs(found - exact).max()),
+            # With as many independent draws as there are chains, and as there are draws in all.
+            "perfect_mean": (sizes @ np.array([m["perfect_mean"] for m in members]) / sizes.sum()).tolist(),
+            "perfect_largest": largest.reshape(-1, N_PERFECT).mean(1).tolist(),
+            "too_sure": mean_and_error(np.array(surer)),
+        }
+
+
+def mean_and_error(values: Array) -> tuple[float, float | None]:
+    """The mean over systems, and its standard error, which one system does not tell."""
+    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return float(values.mean()), error
+
+
+def with_error(mean: float, error: float | None) -> str:
+    """Both, as tables show them."""
+    return f"{mean:+.3f}" if error is None else f"{mean:+.3f} ± {error:.3f}"
+
+
+def _surer(found: Array, exact: Array) -> Array:
+    """How much farther from one half, on the exact side, the probabilities are."""
+    return np.sign(exact - 0.5) * (found - exact)
+
+
+def marginals_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A table for people."""
+    yield "The perfect sampler draws graphs from the enumerated posterior: as many as there are chains or, for the"
+    yield "smaller figure, draws in all. Probabilities are too sure by what they are farther from one half than exact."
+    yield ""
+    yield "| filter | method | against | mean error | perfect sampler | largest error | perfect sampler | too sure by |"
+    yield "|" + "---|" * 8
+    for row in rows:
+        floors = [" or ".join(f"{value:.3f}" for value in row[name]) for name in ("perfect_mean", "perfect_largest")]
+        sure = with_error(*row["too_sure"])
+        cells = [row["filter"], row["method"], row["against"], f"{row['mean']:.3f}", floors[0]]
+        yield "| " + " | ".join([*cells, f"{row['largest']:.3f}", floors[1], sure]) + " |"
+
+
+# 2. and 3. Ranks, intervals and reliability.
+
+
+def simulate(kind: Kind, index: int) -> dict[str, Any]:
+    """Draw a truth, fit, and say where the truth lies in the posterior."""
+    system = make_case(kind, index)
+    exact = enumerate_graphs(kind, system, noise_std=None)
+    identifier = LangevinSystemIdentifier(kind.filter, kind.prior, random_state=index, **SHORT_RUN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        identifier.fit(system.X, system.Y, system.known)
+    truth = np.append(system.theta, system.noise_std)
+    draws = np.column_stack([identifier.theta_samples_, identifier.noise_std_samples_])
+    ends = [np.vstack([identifier.theta_interval(level), identifier.noise_std_interval(level)]) for level in LEVELS]
+    unknown = system.known.unknown_pairs()
+    return {
+        "filter": kind.name,
+        "simulation": index,
+        "parameters": [*identifier.filter_.parameter_names(), "noise"],
+        "place": place_of_truth(draws, truth, n_kept_chains(identifier), np.random.default_rng([SEED, index])).tolist(),
+        "covered": [((low <= truth) & (truth <= high)).tolist() for low, high in (end.T for end in ends)],
+        "share_below": (draws < truth).mean(0).tolist(),
+        "exact_place": [*exact.theta_below.tolist(), exact.noise_below],
+        "edges": system.adjacency[unknown].tolist(),
+        "edge_probabilities": identifier.edge_probabilities_[unknown].tolist(),
+        "exact_edge_probabilities": exact.marginals.tolist(),
+        "redrawn_edges": redraw(exact, index).tolist(),
+    }
+
+
+def place_of_truth(draws: Array, truth: Array, n_chains: int, rng: np.random.Generator) -> Array:
+    """Rank of the truth among the last draws of all chains, which are independent, as a number between 0 and 1.
+
+    A rank among n draws takes n + 1 values; a uniform number spreads it, so that any n gives a uniform law.
+    """
+    last = draws.reshape(n_chains, -1, len(truth))[:, -1]
+    return ((last < truth).sum(0) + rng.random(len(truth))) / (n_chains + 1)
+
+
+def redraw(exact: Posterior, seed: int) -> Array:
+    """Other truths (repetitions, unknown pairs) that the same data could have come from."""
+    rng = np.random.default_rng([SEED, seed])
+    chosen = rng.choice(len(exact.bits), N_PERFECT, p=exact.probability / exact.probability.sum())
+    return exact.bits[chosen].astype(int)
+
+
+def summarise_ranks(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Uniformity of the ranks and coverage of the intervals, of each filter's parameters."""
+    for filter in dict.fromkeys(line["filter"] for line in lines):
+        members = [line for line in lines if line["filter"] == filter]
+        exact = np.array([line["exact_place"] for line in members])
+        shares = np.array([line["share_below"] for line in members])
+        places = {"sampler": np.array([line["place"] for line in members]), "exact": exact}
+        covered = {
+            "sampler": np.array([line["covered"] for line in members]).mean(0),
+            "exact": np.array([(np.abs(exact - 0.5) < level / 2).mean(0) for level in LEVELS]),
+        }
+        for column, parameter in enumerate(members[0]["parameters"]):
+            offset = shares[:, column] - exact[:, column]
+            for source, place in places.items():
+                counts = np.histogram(place[:, column], N_BINS, (0, 1))[0]
+                yield {
+                    "filter": filter,
+                    "parameter": parameter,
+                    "posterior": source,
+                    "simulations": len(members),
+                    "rank_counts": counts.tolist(),
+                    "p_value": float(chisquare(counts).pvalue),
+                    "coverage": covered[source][:, column].tolist(),
+                    "offset": mean_and_error(offset if source == "sampler" else 0 * offset),
+                }
+
+
+def ranks_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A table for people."""
+    yield "The truth is drawn from laws that differ from the sampler's priors of theta and of the noise level. The rows"
+    yield "of the exact posterior under these priors show what that alone does; the sampler should agree with them. The"
+    yield "offset is the mean difference between the share of draws below the truth and the exact probability of that."
+    yield ""
+    yield "| filter | parameter | posterior | p-value of uniform ranks | 50% interval | 90% interval | offset |"
+    yield "|" + "---|" * 7
+    for row in rows:
+        cells = [row["filter"], row["parameter"], row["posterior"], f"{row['p_value']:.3f}"]
+        cells += [f"{covered:.1%}" for covered in row["coverage"]]
+        cells.append(with_error(*row["offset"]) if row["posterior"] == "sampler" else "")
+        yield "| " + " | ".join(cells) + " |"
+    errors = [f"{np.sqrt(level * (1 - level) / rows[0]['simulations']):.1%}" for level in LEVELS]
+    values = [row["p_value"] for row in rows if row["posterior"] == "sampler"]
+    luck = 1 - (1 - min(values)) ** len(values)
+    yield ""
+    yield f"{rows[0]['simulations']} simulations: standard errors of the coverage are {errors[0]} and {errors[1]}."
+    yield f"The sampler's smallest p-value of {len(values)} is {min(values):.3f}; uniform ranks would show one as small"
+    yield f"in {luck:.0%} of all runs."
+
+
+def summarise_reliability(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Pooled reliability of each filter's edge probabilities, and the calibration error that chance alone makes."""
+    for filter in dict.fromkeys(line["filter"] for line in lines):
+        members = [line for line in lines if line["filter"] == filter]
+        truth = np.concatenate([line["edges"] for line in members])
+        redrawn = np.concatenate([line["redrawn_edges"] for line in members], axis=1)
+        for source, name in (("sampler", "edge_probabilities"), ("exact", "exact_edge_probabilities")):
+            found = np.concatenate([line[name] for line in members])
+            predicted, fraction, counts = reliability(truth, found)
+            by_chance = [calibration_error(*reliability(other, found)) for other in redrawn]
+            yield {
+                "filter": filter,
+                "posterior": source,
+                "mean_predicted": np.nan_to_num(predicted).tolist(),
+                "fraction_true": np.nan_to_num(fraction).tolist(),
+                "counts": counts.tolist(),
+                "calibration_error": calibration_error(predicted, fraction, counts),
+                "by_chance": np.quantile(by_chance, (0.5, 0.95)).tolist(),
+            }
+
+
+def reliability(truth: Array, found: Array) -> tuple[Array, Array, Array]:
+    """Mean probability, share of edges and number of pairs in bins of equal width; nan where a bin is empty."""
+    bins = np.searchsorted(np.linspace(0, 1, N_BINS + 1)[1:-1], found)
+    counts, predicted, edges = (np.bincount(bins, weights, N_BINS) for weights in (None, found, truth))
+    with np.errstate(invalid="ignore"):
+        return predicted / counts, edges / counts, counts
+
+
+def calibration_error(predicted: Array, fraction: Array, counts: Array) -> float:
+    """Mean over pairs of the distance between predicted and true share in the pair's bin."""
+    return float(np.nansum(np.abs(predicted - fraction) * counts) / counts.sum())
+
+
+def reliability_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A table for people."""
+    yield "| filter | probabilities | pairs | mean probability | share of edges |"
+    yield "|" + "---|" * 5
+    for row in (row for row in rows if row["posterior"] == "sampler"):
+        bins = zip(row["counts"], row["mean_predicted"], row["fraction_true"], strict=True)
+        for number, (count, predicted, fraction) in enumerate(bins):
+            name = f"{number / N_BINS:.1f} to {(number + 1) / N_BINS:.1f}"
+            measured = [f"{predicted:.3f}", f"{fraction:.3f}"] if count else ["", ""]
+            yield "| " + " | ".join([row["filter"], name, str(count), *measured]) + " |"
+    yield ""
+    yield "| filter | posterior | calibration error | by chance alone: median | 95% quantile |"
+    yield "|" + "---|" * 5
+    for row in rows:
+        figures = [f"{value:.3f}" for value in (row["calibration_error"], *row["by_chance"])]
+        yield "| " + " | ".join([row["filter"], row["posterior"], *figures]) + " |"
+
+
+PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
+    "marginals": (summarise_marginals, marginals_table, "Edge probabilities against enumeration"),
+    "ranks": (summarise_ranks, ranks_table, "Ranks and intervals of theta and of the noise level"),
+    "reliability": (summarise_reliability, reliability_table, "Reliability of the edge probabilities"),
+}
+
+
+def run(enumerated: Sequence[Kind], n_systems: int, n_simulations: int, n_jobs: int) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all tables."""
+    compared = [delayed(compare)(kind, index) for index in range(n_systems) for kind in enumerated]
+    simulated = [delayed(simulate)(kind, index) for index in range(n_simulations) for kind in SIMULATED]
+    parallel = Parallel(n_jobs=n_jobs)
+    lines = {"marginals": list(itertools.chain(*parallel(compared))), "ranks": parallel(simulated)}
+    lines["reliability"] = lines["ranks"]
+    return {name: list(summarise(lines[name])) for name, (summarise, _, _) in PARTS.items()}
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n-systems", type=int, default=8, help="enumerated systems of each of four kinds")
+    parser.add_argument("--n-simulations", type=int, default=150, help="simulated systems of each filter")
+    parser.add_argument("--n-jobs", type=int, default=2)
+    parser.add_argument(
+        "--quick", action="store_true", help="one system of five nodes and ten simulations of each filter"
+    )
+    arguments = parser.parse_args()
+    if min(arguments.n_systems, arguments.n_simulations) < 1:
+        parser.error("--n-systems and --n-simulations should be at least 1")
+    enumerated = ENUMERATED
+    if arguments.quick:
+        enumerated, arguments.n_systems, arguments.n_simulations = ENUMERATED[1::2], 1, 10
+    rows = run(enumerated, arguments.n_systems, arguments.n_simulations, arguments.n_jobs)
+    text = "\n\n".join("\n".join([f"## {title}", "", *table(rows[name])]) for name, (_, table, title) in PARTS.items())
+    RESULTS.mkdir(exist_ok=True)
+    stem = RESULTS / ("calibration_quick" if arguments.quick else "calibration")
+    stem.with_suffix(".md").write_text(text + "\n")
+    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
