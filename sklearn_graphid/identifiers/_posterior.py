@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["PosteriorIdentifier"]
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
+_LARGEST_STEP = 1e30
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
@@ -118,6 +119,12 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         if self.sigma_min > self.sigma_max:
             raise ValueError(
                 f"sigma_min={self.sigma_min!r} is above sigma_max={self.sigma_max!r}; expected the smaller one."
+            )
+        largest_step = (self.step_size or 0.0) * (self.sigma_max / self.sigma_min) ** 2
+        if largest_step > _LARGEST_STEP:
+            raise ValueError(
+                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest noise level; expected at "
+                f"most {_LARGEST_STEP:g}, beyond which single precision overflows."
             )
         spaced = np.linspace if self.algorithm == "langevin" else np.geomspace
         return AnnealingSettings(

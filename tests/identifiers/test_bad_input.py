@@ -470,6 +470,11 @@ def test_wrong_parameters_of_adam(name, value, ring_pairs):
         identifier.fit(*ring_pairs)
 
 
+def test_step_beyond_single_precision(sampler, ring_pairs):
+    with pytest.raises(ValueError, match=r"step_size=1e\+38 makes a step of .*; expected at most 1e\+30"):
+        sampler.set_params(step_size=1e38).fit(*ring_pairs)
+
+
 def test_noise_levels_the_wrong_way_round(sampler, ring_pairs):
     with pytest.raises(ValueError, match=r"sigma_min=0.9 is above sigma_max=0.2"):
         sampler.set_params(sigma_max=0.2, sigma_min=0.9).fit(*ring_pairs)
