@@ -11,7 +11,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint unit wheel-check docs bench clean
+.PHONY: help demo test lint unit wheel-check docs pages bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ wheel-check: .venv/.installed-dev  ## build wheel and sdist, and use the wheel i
 
 docs: .venv/.installed-docs  ## HTML documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+pages: .venv/.installed-docs  ## run the code on every page, and compare what it prints
+	$(BIN)/python docs/run_pages.py
 
 bench: .venv/.installed  ## the quick version of every benchmark
 	$(BIN)/python benchmarks/run_all.py --quick

@@ -17,13 +17,19 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a network: MathJax is a part of the site
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "auto_examples/**.ipynb", "auto_examples/**.md5", "examples/**"]
 
 html_theme = "pydata_sphinx_theme"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_align": "left",
+}
 html_title = "sklearn_graphid"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
@@ -37,6 +43,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"  # a class has long pages and a narrow list beside them
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -44,9 +51,12 @@ numpydoc_class_members_toctree = False
 examples = [
     "plot_hidden_links.py",
     "plot_heat_on_ego_net.py",
+    "plot_state_incomes.py",
     "plot_real_network.py",
     "plot_how_certain.py",
+    "plot_on_paper.py",
     "plot_did_it_mix.py",
+    "plot_compare_identifiers.py",
     "plot_grid_search_filters.py",
     "plot_partial_outputs.py",
     "plot_your_own_filter.py",

@@ -2,15 +2,17 @@
 Did the run mix?
 ================
 
-A run is to be believed when its chains, which start in different places, end up telling the same story. The traces show
-it, and R-hat says it in a number.
+A run is to be believed when another one, started elsewhere, would tell the same story. The chains of one run start in
+different places, so how much they differ says how much another run would. That is what the package warns by.
 """
 
 # %%
 # One system, a short run and a long one
 # --------------------------------------
-# The process is weak, so the outputs say little and the chains need time. The short run takes one sweep over the
-# unknown pairs at each of twenty noise levels. The long run takes fifteen.
+# The process is weak and there are six input-output pairs, so the outputs say little and the chains need time. The
+# short run has four chains of ten sweeps, the long run sixteen chains of a hundred and sixty.
+
+import warnings
 
 import networkx as nx
 
@@ -19,22 +21,52 @@ from sklearn_graphid.datasets import hide_edges, make_system
 
 theta = [-0.035, 0.097, -0.036]
 network = nx.to_numpy_array(nx.grid_2d_graph(5, 5))
-X, Y = make_system(network, "polynomial", theta, n_pairs=10, random_state=0)
+X, Y = make_system(network, "polynomial", theta, n_pairs=6, random_state=0)
 known = hide_edges(network, fraction=0.25, random_state=0)
 
-short = LangevinSystemIdentifier("polynomial", n_chains=8, n_steps=1, random_state=0).fit(X, Y, known)
-long = LangevinSystemIdentifier("polynomial", n_chains=8, n_steps=15, random_state=0).fit(X, Y, known)
+
+def run(n_chains, n_levels, n_steps, random_state):
+    settings = {"n_chains": n_chains, "n_levels": n_levels, "n_steps": n_steps, "random_state": random_state}
+    return LangevinSystemIdentifier("polynomial", **settings).fit(X, Y, known)
+
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    short = run(4, 5, 1, random_state=0)
+print(*(warning.message for warning in caught), sep="\n")
+
+# %%
+# The warning says what another run would change, and what to do. The long run gives none.
+
+long = run(16, 20, 4, random_state=0)
 
 # %%
 # In numbers
 # ----------
-# R-hat compares how much chains differ among one another with how much each wanders. It should be below 1.1. The last
-# third of the sweeps counts.
+# ``n_changes_expected`` is how many pairs another run would put on the other side of one half. R-hat is how much more
+# the chains differ among one another than each from itself; near 1 every chain has seen everything. It may stay above
+# that where the answer is good, for the *average* of many chains can be right although each has seen a part.
 
-for name, run in (("short", short), ("long", long)):
-    r_hat = run.diagnostics_["r_hat_log_likelihood"]
-    size = run.diagnostics_["effective_sample_size_log_likelihood"]
-    print(f"{name}: R-hat of the log-likelihood {r_hat:.2f}, worth {size:.0f} independent draws")
+for name, fitted in (("short", short), ("long", long)):
+    changes = fitted.diagnostics_["n_changes_expected"]
+    error = fitted.diagnostics_["monte_carlo_error_edges"].max()
+    r_hat = fitted.diagnostics_["r_hat_log_likelihood"]
+    print(f"{name}: {changes:.1f} changes expected, largest error of a probability {error:.2f}, R-hat {r_hat:.2f}")
+
+# %%
+# Is it true? Run again and count
+# -------------------------------
+# Four chains are few to say how much chains differ: a single forecast is rough, and these come out a little low.
+
+from itertools import combinations
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # they warn as well, most of them
+    others = [run(4, 5, 1, seed) for seed in range(1, 5)]
+counts = [abs(one.adjacency_ - other.adjacency_).sum() / 2 for one, other in combinations([short, *others], 2)]
+print(f"five short runs: two of them differ in {sum(counts) / len(counts):.1f} pairs on average")
+expected = [fitted.diagnostics_["n_changes_expected"] for fitted in [short, *others]]
+print(f"each of them alone expected {min(expected):.1f} to {max(expected):.1f}")
 
 # %%
 # In pictures
@@ -47,21 +79,30 @@ import matplotlib.pyplot as plt
 from sklearn_graphid.plotting import TraceDisplay
 
 # sphinx_gallery_thumbnail_number = 2
-for name, run in (("Short run", short), ("Long run", long)):
-    display = TraceDisplay.from_estimator(run, true_theta=theta)
+for name, fitted in (("Short run", short), ("Long run", long)):
+    display = TraceDisplay.from_estimator(fitted, true_theta=theta)
     display.figure_.suptitle(name)
 plt.show()
 
 # %%
 # What a longer run changes
 # -------------------------
-# Here the probabilities of the unknown pairs move a little, and hardly any across one half: for a first look the short
-# run was good enough.
+# A bar is the Monte Carlo error of a probability: two standard errors, from how far the chains differ.
 
 rows, columns = known.unknown_pairs()
-figure, ax = plt.subplots(figsize=(4.4, 4.4), layout="constrained")
+figure, ax = plt.subplots(figsize=(4.6, 4.6), layout="constrained")
 ax.plot([0, 1], [0, 1], color="#999999", linestyle=":")
-ax.scatter(short.edge_probabilities_[rows, columns], long.edge_probabilities_[rows, columns], s=18, color="#0072B2")
+ax.errorbar(
+    short.edge_probabilities_[rows, columns],
+    long.edge_probabilities_[rows, columns],
+    xerr=2 * short.diagnostics_["monte_carlo_error_edges"][rows, columns],
+    yerr=2 * long.diagnostics_["monte_carlo_error_edges"][rows, columns],
+    fmt="o",
+    markersize=4,
+    color="#0072B2",
+    elinewidth=0.8,
+)
 ax.set(xlabel="probability of a link, short run", ylabel="probability of a link, long run", aspect="equal")
+ax.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -77,9 +77,9 @@ prior = load_prior("deezer-ego-nets").estimator
 print(f"surprise {prior.surprise(known):.1f}")
 
 # %%
-# Up to 3 is usual, and above 5 the identifier warns. In between one should look twice: at where the prior comes from,
-# and at the links that it finds and ``prior=None`` does not.
+# Up to 3 is usual, and above 5 the identifier warns, as it did here. In between one should look twice: at where the
+# prior comes from, and at the links that it finds and ``prior=None`` does not.
 #
-# An R-hat far above 1 says that chains sit in different graphs, which explain the data about equally well, and do not
+# An R-hat well above 1 says that chains sit in different graphs, which explain the data about equally well, and seldom
 # travel between them; the probabilities are averages over the chains. Links that all chains agree on are safe, but do
 # not read much into the second digit of the others.

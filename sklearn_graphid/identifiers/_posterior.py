@@ -123,8 +123,8 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         largest_step = (self.step_size or 0.0) * (self.sigma_max / self.sigma_min) ** 2
         if largest_step > _LARGEST_STEP:
             raise ValueError(
-                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest noise level; expected at "
-                f"most {_LARGEST_STEP:g}, beyond which single precision overflows."
+                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest noise level; expected "
+                f"at most {_LARGEST_STEP:g}, beyond which single precision overflows."
             )
         spaced = np.linspace if self.algorithm == "langevin" else np.geomspace
         return AnnealingSettings(
