@@ -79,7 +79,7 @@ judge("one year to the next", identifier)
 # Is it the method, or the data?
 # ------------------------------
 # A control: the same states, inputs, noise level and hidden pairs, but outputs in which a state does take one part in
-# twenty-five of each neighbour's lead. Had incomes spread like that, we should have seen it; half as much would show far
+# twenty-five of each neighbour's lead. Had incomes spread like that, we should have seen it; half as much shows far
 # less.
 
 noise = np.random.default_rng(0).normal(scale=identifier.noise_std_, size=Y.shape)

@@ -19,7 +19,7 @@ trees = [nx.random_labeled_tree(10, seed=seed) for seed in range(500)]
 # %%
 # Training
 # --------
-# Every tree is shown 60 times, with fresh noise each time. A tenth of the trees is held out, and the weights that denoise
+# Every tree is shown 60 times or more, with fresh noise. A tenth of the trees is held out, and the weights that denoise
 # those best are kept.
 
 import matplotlib.pyplot as plt
@@ -53,7 +53,7 @@ for (name, graphs), row in zip(kinds.items(), axes, strict=True):
 plt.show()
 
 # %%
-# Trees are blue, all else is red. Twenty seconds do not make it perfect: the dreams that fail have a loop too many or
+# Trees are blue, all else is red. Half a minute does not make it perfect: the dreams that fail have a loop too many or
 # fall into two parts. The shipped priors were trained for minutes.
 #
 # Use it
