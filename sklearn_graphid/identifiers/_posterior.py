@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["PosteriorIdentifier"]
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
-_LARGEST_STEP = 1e30
+_LARGEST_STEP = 1e38
 _AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 

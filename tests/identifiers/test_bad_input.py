@@ -471,8 +471,8 @@ def test_wrong_parameters_of_adam(name, value, ring_pairs):
 
 
 def test_step_beyond_single_precision(sampler, ring_pairs):
-    with pytest.raises(ValueError, match=r"step_size=1e\+38 makes a step of .*; expected at most 1e\+30"):
-        sampler.set_params(step_size=1e38).fit(*ring_pairs)
+    with pytest.raises(ValueError, match=r"step_size=1e\+39 makes a step of .*; expected at most 1e\+38"):
+        sampler.set_params(step_size=1e39).fit(*ring_pairs)
 
 
 def test_noise_levels_the_wrong_way_round(sampler, ring_pairs):

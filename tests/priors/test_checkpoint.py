@@ -224,7 +224,7 @@ def test_a_training_that_ends_in_peace_leaves_no_file(path):
         ({"max_time": 60.0}, r"max_time was None and is now 60\.0"),
         ({"architecture": "edp-gnn"}, "architecture was 'ppgn' and is now 'edp-gnn'"),
         ({"random_state": 1}, "random_state is another one"),
-        ({"batch_size": 8, "sigma_max": 0.6}, r"sigma_max was 0\.5 and is now 0\.6; batch_size was 32 and is now 8"),
+        ({"batch_size": 9, "sigma_max": 0.6}, r"sigma_max was 0\.5 and is now 0\.6; batch_size was 8 and is now 9"),
     ],
 )
 def test_checkpoint_of_other_settings_is_refused_by_what_differs(path, changes, complaint):

@@ -29,7 +29,7 @@ from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import _theta
 
-EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 15, "n_steps": 2}
+EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 15, "n_steps": 1}
 THETA_GRID = np.linspace(0, 3, 3001)
 LOG_NOISE_GRID = np.linspace(np.log(0.1), np.log(20), 150)
 

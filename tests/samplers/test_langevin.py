@@ -56,29 +56,19 @@ class ReplayedNoise:
 
 
 class RelabelledNoise:
-    """The draws of another source, with those that belong to the unknown pairs in another order.
-
-    Normal numbers belong to pairs, and so do uniform ones, but for the second lot in every sweep of edge flips: these
-    decide at a visit, and belong to the visit whatever the name of its pair. A sweep begins with theta, and so with a
-    single uniform number for each chain.
-    """
+    """The draws of another source, with those that belong to the unknown pairs in another order."""
 
     def __init__(self, source, order):
         self.source, self.order = source, torch.as_tensor(order)
-        self.n_in_sweep = None
 
     def normal(self, *shape):
-        draws = self.source.normal(*shape)
-        return draws[:, self.order] if shape == (len(self.order),) else draws
+        return self._renamed(self.source.normal(*shape))
 
     def uniform(self, *shape):
-        draws = self.source.uniform(*shape)
-        if self.n_in_sweep is not None:
-            self.n_in_sweep += 1
-        if not shape:
-            self.n_in_sweep = 0
-        belongs_to_pairs = shape == (len(self.order),) and self.n_in_sweep in (None, 1)
-        return draws[:, self.order] if belongs_to_pairs else draws
+        return self._renamed(self.source.uniform(*shape))
+
+    def _renamed(self, draws):
+        return draws[:, self.order] if draws.shape[1:] == self.order.shape else draws
 
     def gamma(self, shape_parameter):
         return self.source.gamma(shape_parameter)

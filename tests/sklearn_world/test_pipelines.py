@@ -76,14 +76,14 @@ def test_standardised_columns_belong_to_no_undirected_network(ladder, ladder_kno
     assert pipeline[-1].noise_std_ > 10 * plain.noise_std_
 
 
-def test_standardised_columns_do_little_where_nodes_are_alike(ladder, ladder_known, quick):
+def test_standardised_columns_do_little_where_nodes_are_alike(ladder, ladder_known, careful):
     """With inputs of one strength the scaler comes near one factor, and the network is found in spite of it."""
     X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=200, noise_std=0.1, random_state=0)
     identity = StandardScaler(with_mean=False)
-    target = TransformedTargetRegressor(quick, transformer=FunctionTransformer(_tenth, _tenfold))
+    target = TransformedTargetRegressor(clone(careful), transformer=FunctionTransformer(_tenth, _tenfold))
     pipeline = Pipeline([("scale", identity), ("identify", target)])
     pipeline.fit(X, Y, identify__known_mask=ladder_known)
-    assert pipeline.score(X, Y) > 0.5
+    assert pipeline.score(X, Y) > 0.9
 
 
 def _tenth(values):
@@ -225,7 +225,7 @@ def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_pairs):
 
 
 def test_text_shows_what_was_changed_and_no_more(quick):
-    assert repr(clone(quick).set_params(n_levels=20, n_steps=3)) == (
+    assert repr(clone(quick).set_params(n_levels=20, n_steps=1)) == (
         "LangevinSystemIdentifier(filter='heat', n_chains=2, random_state=0)"
     )
     with sklearn.config_context(print_changed_only=False):
