@@ -82,7 +82,7 @@ def test_what_is_no_simple_graph_is_refused(graph, message):
         check_adjacency(graph)
 
 
-@pytest.mark.parametrize("graph", ["graph", object(), [[0, 1], [1]], [["a", "b"], ["c", "d"]], TRIANGLE * 1j], ids=str)
+@pytest.mark.parametrize("graph", ["graph", object(), [[0, 1], [1]], [["a", "b"], ["c", "d"]], TRIANGLE * 1j])
 def test_what_is_no_matrix_is_a_type_error(graph):
     with pytest.raises(
         TypeError, match=r"adjacency is a .* that does not convert to a numeric array; expected a square"
