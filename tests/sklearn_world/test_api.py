@@ -32,6 +32,8 @@ IGNORED_FOR_RECORDS = {"EX01", "PR01"}
 EXCEPTIONS = {
     ("metrics.edge_reliability_curve", "PR04"): "its parameters are those of edge_calibration_error, as it says",
 }
+# What one needs for a prior of one's own, and not to use those that are there.
+WRITTEN_FOR_CONTRIBUTORS = {"priors.Denoiser", "priors.GraphPrior"}
 
 
 def public_modules():
@@ -94,7 +96,7 @@ def test_star_import_brings_what_is_promised():
 
 def test_the_reference_lists_every_public_name_and_no_other():
     listed = set(re.findall(r"^   ([\w.]+)$", REFERENCE.read_text(), flags=re.MULTILINE))
-    assert listed == set(NAMES)
+    assert listed == set(NAMES) | WRITTEN_FOR_CONTRIBUTORS
 
 
 def test_public_objects_know_where_to_be_found():
