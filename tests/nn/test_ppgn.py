@@ -249,3 +249,10 @@ def test_arrays_of_another_network_are_refused():
 
 def test_default_network_is_small():
     assert sum(parameter.numel() for parameter in PPGN().parameters()) < 20_000
+
+
+def test_noise_below_the_least_that_is_trained_for_does_not_lead_astray():
+    """A graph without noise has the same log-odds however little noise it is said to have."""
+    network, (clean, *_) = make_network(), make_inputs()
+    least, less = (network.log_odds(clean, torch.full((len(clean),), sigma).to(clean)) for sigma in (0.12, 0.01))
+    torch.testing.assert_close(least, less)
