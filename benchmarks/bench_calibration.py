@@ -12,12 +12,12 @@
    and its credible intervals hold the truth as often as they say.
 3. Reliability of the edge probabilities of the same fits: of the pairs given probability p, a share p should be edges.
 
-The truth should be drawn from the sampler's own prior, but that of theta has a width that depends on the data (three
-times the gain from inputs to outputs) and that of the noise level (1 / variance) is improper. So theta comes from
-Gaussian laws of a fixed width, well below the prior's for polynomials and about the prior's for heat, where it is cut
-off at zero; and the logarithm of the noise level from a uniform law, which is 1 / variance but for its ends. These laws
-were chosen by the exact posterior's ranks, not by the sampler's. What the difference still does is measured and not
-assumed: the rows "exact" are those of the enumerated posterior under the sampler's own prior.
+The truth should be drawn from the sampler's own prior. Heat's theta is. That of polynomials has a prior whose width
+depends on the data (three times the gain from inputs to outputs), so theta comes from a Gaussian law of a fixed width
+well below it; and as 1 / variance, the prior of the noise level, is improper, its logarithm comes from a uniform law,
+which is 1 / variance but for its ends. These laws were chosen by the exact posterior's ranks, not by the sampler's.
+What the difference still does is measured and not assumed: the rows "exact" are those of the enumerated posterior under
+the sampler's own prior.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import special  # whole, as its functions do not travel to workers by themselves
-from scipy.stats import chisquare
+from scipy.stats import chisquare, fisk
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
@@ -55,7 +55,7 @@ N_BINS = 10  # of ranks, and of edge probabilities
 N_PERFECT = 100  # repetitions of a perfect sampler
 LANGEVIN = {"algorithm": "langevin", "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
 SHORT_RUN = {"n_levels": 10, "n_steps": 2}
-THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)
+THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)[1:]  # the prior vanishes at zero
 LOG_NOISE_GRID = np.linspace(np.log(0.05), np.log(20), 240)
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -71,7 +71,7 @@ class Kind(NamedTuple):
     unknown: float  # share of the pairs
     n_pairs: int
     input_scale: float
-    theta_scale: float  # standard deviation of a coefficient; heat takes the size of such a draw
+    theta_scale: float | None  # standard deviation of a polynomial's coefficients
     noise_range: tuple[float, float] = (1.0, 1.0)
 
     @property
@@ -91,12 +91,12 @@ BLOCKS = [[0.6, 0.15], [0.15, 0.4]]
 ENUMERATED = (
     Kind(1, PolynomialFilter(1), ErdosRenyiPrior(0.3), 4, 0.8, 3, 3.0, 0.5),
     Kind(2, PolynomialFilter(2), StochasticBlockPrior([0, 0, 1, 1, 1], BLOCKS), 5, 0.7, 3, 2.0, 0.5),
-    Kind(3, HeatDiffusionFilter(), StochasticBlockPrior([0, 0, 1, 1], BLOCKS), 4, 0.8, 4, 4.0, 0.5),
-    Kind(4, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 5, 0.7, 4, 4.0, 0.5),
+    Kind(3, HeatDiffusionFilter(), StochasticBlockPrior([0, 0, 1, 1], BLOCKS), 4, 0.8, 4, 4.0, None),
+    Kind(4, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 5, 0.7, 4, 4.0, None),
 )
 SIMULATED = (
     Kind(5, PolynomialFilter(2), ErdosRenyiPrior(0.4), 6, 0.45, 4, 2.0, 0.5, (0.5, 2.0)),
-    Kind(6, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 6, 0.45, 5, 8.0, 1.5, (0.5, 2.0)),
+    Kind(6, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 6, 0.45, 5, 8.0, None, (0.5, 2.0)),
 )
 
 
@@ -111,15 +111,23 @@ class System(NamedTuple):
     Y: Array
 
 
+def heat_law(filter: HeatDiffusionFilter) -> Any:
+    """The prior of heat's theta: log-logistic with the quartiles that the filter names."""
+    low, high = filter.initial_low, filter.initial_high
+    return fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high))
+
+
 def make_case(kind: Kind, index: int) -> System:
     """Draw a graph from the prior, theta and the noise level from their laws, and simulate."""
     drawing, hiding, simulating = np.random.SeedSequence([SEED, kind.number, index]).generate_state(3)
     rng = np.random.default_rng(drawing)
     upper = np.triu(rng.random((kind.n_nodes, kind.n_nodes)) < kind.edge_probability(), 1)
     adjacency = (upper | upper.T).astype(float)
-    theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
-    if kind.name == "heat":
-        theta = np.abs(theta)
+    if isinstance(kind.filter, HeatDiffusionFilter):
+        law = heat_law(kind.filter)
+        theta = law.ppf(rng.random(1) * law.cdf(kind.filter.theta_max))
+    else:
+        theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
     noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
     known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
     settings = {"n_pairs": kind.n_pairs, "input_scale": kind.input_scale, "noise_std": noise_std}
@@ -194,10 +202,9 @@ def heat_terms(system: System, graphs: Array, noise_std: float | None, temperatu
     else:
         log_density = -0.5 * squares / noise_std**2
         noise_below = np.full_like(squares, 0.5)
-    log_density -= 0.5 * (THETA_GRID / theta_width(system)) ** 2
-    cells = np.gradient(THETA_GRID) * np.isin(THETA_GRID, THETA_GRID[[0, -1]], invert=True).clip(0.5)
+    log_density += heat_law(HeatDiffusionFilter()).logpdf(THETA_GRID)
     theta_below = np.broadcast_to(_below(THETA_GRID, system.theta[0])[:, None], (*squares.shape, 1))
-    return Terms(log_density / temperature + np.log(cells), theta_below, noise_below)
+    return Terms(log_density / temperature, theta_below, noise_below)
 
 
 def _below(grid: Array, value: float) -> Array:

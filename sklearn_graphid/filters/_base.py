@@ -70,6 +70,14 @@ class GraphFilter(BaseEstimator, ABC):
         """Where theta starts: each parameter is drawn uniformly from its range."""
         return [(-0.1, 0.1)] * self.n_parameters()
 
+    def log_prior(self, theta: Tensor) -> Tensor | None:
+        """Log-density (chains,) of theta before the data are seen, up to a constant.
+
+        None: a wide Gaussian around zero, whose width a sampler takes from the gain of the data. A filter that is
+        linear in theta has to leave it at that, as theta is then integrated out.
+        """
+        return None
+
     def check(self) -> None:
         """Raise ValueError or TypeError where a constructor argument makes no sense."""
 

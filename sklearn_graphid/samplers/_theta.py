@@ -24,9 +24,9 @@ __all__ = [
 # A share of its own curvature is added to every parameter's, so that the normal equations of parameters that cannot be
 # told apart can be solved. They are solved in double precision, where this is far below anything that matters.
 _RELATIVE_RIDGE = 1e-12
-# The prior of theta is a Gaussian whose standard deviation is so many times the gain from inputs to outputs: proper
-# where the data see nothing, as on an empty graph, and wide where they do. Wider still, and weak data would favour
-# the empty graph, whose theta may be anything (Lindley's paradox).
+# Unless the filter has its own, the prior of theta is a Gaussian whose standard deviation is so many times the gain
+# from inputs to outputs: proper where the data see nothing, as on an empty graph, and wide where they do. Wider still,
+# and weak data would favour the empty graph, whose theta may be anything (Lindley's paradox).
 _PRIOR_WIDTH = 3.0
 
 
@@ -62,7 +62,7 @@ def adam_step(
 
 
 class _NormalEquations(NamedTuple):
-    squares: Tensor  # (chains,) sum of squared residuals, and of theta weighted by the prior
+    squares: Tensor  # (chains,) sum of squared residuals
     cholesky: Tensor  # (chains, parameters, parameters) of J'J, with prior, damping and ridge
     step: Tensor  # (chains, parameters), the Gauss-Newton step
 
@@ -80,15 +80,23 @@ def _normal_equations(
     cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(added))
     slope = (jacobian.mT @ residuals[..., None])[..., 0] - precision * theta.double()
     step = torch.cholesky_solve(slope[..., None], cholesky)[..., 0]
-    squares = residuals.square().sum(-1) + (precision * theta.double().square()).sum(-1)
-    return _NormalEquations(squares, cholesky, step)
+    return _NormalEquations(residuals.square().sum(-1), cholesky, step)
 
 
 def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
-    """Precision (chains, 1) of theta's prior in units of the noise variance."""
+    """Precision (chains, 1) of theta's Gaussian prior in units of the noise variance."""
     inputs, outputs = problem.inputs.double().square().mean(), problem.targets.double().square().mean()
     width = _PRIOR_WIDTH * (outputs / inputs.clamp_min(1e-300)).sqrt()
     return (noise_std.double() / width.clamp_min(1e-150)).square()[:, None].clamp_max(1e30)
+
+
+def _log_density(problem: Problem, theta: Tensor, squares: Tensor, noise_std: Tensor) -> Tensor:
+    """Log-density (chains,) of theta given graph and noise, up to a constant; `squares` are the residuals'."""
+    prior = problem.filter.log_prior(theta)
+    if prior is None:
+        precision = theta_precision(problem, noise_std)
+        prior = -0.5 * (precision * theta.double().square()).sum(-1) / noise_std.double() ** 2
+    return prior - 0.5 * squares.double() / noise_std.double() ** 2
 
 
 def log_marginal_likelihood(problem: Problem, adjacency: Tensor, noise_std: Tensor, precision: Tensor) -> Tensor:
@@ -113,7 +121,9 @@ def sample_theta(
 ) -> tuple[Tensor, Tensor]:
     """Draw theta given the graph, by a Metropolis step whose proposal is the local Gaussian of Gauss-Newton.
 
-    For a filter that is linear in theta the proposal is the posterior itself and is always accepted.
+    The Gaussian prior is part of the proposal even where the filter has a prior of its own: it keeps the step finite
+    where the data say nothing. For a filter that is linear in theta the proposal is the posterior itself and is always
+    accepted.
 
     Parameters
     ----------
@@ -132,14 +142,16 @@ def sample_theta(
     proposal = (theta + here.step + spread[:, None] * jump).to(theta.dtype)
     admissible = (problem.filter.constrain(proposal) == proposal).all(-1)
     proposal = torch.where(admissible[:, None], proposal, theta)
-    there = _normal_equations(problem, adjacency, proposal, precision)
-    forward = _log_proposal(proposal - theta - here.step, here.cholesky, spread)
-    backward = _log_proposal(theta - proposal - there.step, there.cholesky, spread)
-    log_ratio = 0.5 * (here.squares - there.squares) / spread**2 + backward - forward
     if problem.filter.linear_in_theta:
         # The proposal is the posterior itself; the ratio is one but for rounding.
         accepted = admissible & torch.isfinite(proposal).all(-1)
     else:
+        there = _normal_equations(problem, adjacency, proposal, precision)
+        forward = _log_proposal(proposal - theta - here.step, here.cholesky, spread)
+        backward = _log_proposal(theta - proposal - there.step, there.cholesky, spread)
+        gain = _log_density(problem, proposal, there.squares, noise_std)
+        gain = gain - _log_density(problem, theta, here.squares, noise_std)
+        log_ratio = gain / temperature + backward - forward
         accepted = admissible & (uniform.log() < log_ratio)  # a comparison with nan is False: the chain stays
     return torch.where(accepted[:, None], proposal, theta), accepted
 
@@ -171,11 +183,10 @@ def leap_theta(
     if not bool(torch.isfinite(high - low).all()):
         return theta
     proposal = low + (high - low) * place
-    precision = theta_precision(problem, noise_std)[:, 0]
 
     def log_density(values: Tensor) -> Tensor:
         squares = problem.residuals(adjacency, values).double().square().sum((-2, -1))
-        return -0.5 * (squares + precision * values.double().square().sum(-1)) / noise_std.double() ** 2
+        return _log_density(problem, values, squares, noise_std)
 
     accepted = temperature * uniform.log() < log_density(proposal) - log_density(theta)
     return torch.where(accepted[:, None], proposal, theta)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import linalg, sparse
+from scipy.integrate import quad
 
 from sklearn_graphid.filters import (
     ARMAFilter,
@@ -200,6 +201,45 @@ def test_theta_is_kept_within_its_bounds():
     chosen = CallableFilter(hill, names=("gain", "shift"), initial=((2, 3), (4, 5)))
     draws = chosen.initial_theta(100, torch.Generator().manual_seed(0))
     assert ((draws >= torch.tensor([2.0, 4.0])) & (draws <= torch.tensor([3.0, 5.0]))).all()
+
+
+def mass(filter, low, high):
+    """Probability of the interval under the filter's prior, by quadrature."""
+
+    def density(value):
+        return float(filter.log_prior(torch.tensor([[value]])).exp())
+
+    return quad(density, low, high)[0] / (quad(density, 0, 5)[0] + quad(density, 5, np.inf)[0])
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.3, 0.7), (0.05, 0.5), (1.0, 2.0)])
+def test_heat_is_expected_in_its_initial_range_with_even_odds(low, high):
+    filter = HeatDiffusionFilter("combinatorial", low, high)
+    assert mass(filter, 0, low) == pytest.approx(0.25, abs=1e-4)
+    assert mass(filter, low, high) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_a_start_that_is_a_point_or_zero_claims_next_to_nothing():
+    assert mass(HeatDiffusionFilter("combinatorial", 0.5, 0.5), 0.25, 1.0) == pytest.approx(0.8, abs=1e-4)
+    assert HeatDiffusionFilter("combinatorial", 0.0, 0.5).log_prior(torch.ones(1, 1)) is None
+    assert PolynomialFilter().log_prior(torch.ones(1, 3)) is None
+
+
+@pytest.mark.parametrize("n_nodes", [1, 6, 40])
+def test_single_precision_heat_agrees_with_double(n_nodes):
+    """Chains of one batch whose times differ by a factor of a million, and one that has diverged."""
+    generator = torch.Generator().manual_seed(0)
+    upper = torch.triu((torch.rand(12, n_nodes, n_nodes, generator=generator) < 0.4).double(), 1)
+    adjacency, theta = upper + upper.mT, torch.logspace(-4, 2, 12, dtype=torch.float64)[:, None]
+    signals = torch.eye(n_nodes, dtype=torch.float64)
+    exact = HeatDiffusionFilter().apply(adjacency, theta, signals)
+    theta[5] = torch.nan
+    single = HeatDiffusionFilter().apply(adjacency.float(), theta.float(), signals.float())
+    healthy = torch.arange(12) != 5
+    # Every squaring doubles what rounding has done: 2^13 roundings of 6e-8 in the worst case, and a tenth of it here.
+    assert (single - exact)[healthy].abs().max() < 5e-5
+    assert (single - exact)[:5].abs().max() < 2e-6
+    assert single[5].isnan().all()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logit, logsumexp
+from scipy.stats import fisk
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
@@ -30,7 +31,7 @@ from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import _theta
 
 EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 15, "n_steps": 1}
-THETA_GRID = np.linspace(0, 3, 3001)
+THETA_GRID = np.linspace(0, 3, 3001)[1:]
 LOG_NOISE_GRID = np.linspace(np.log(0.1), np.log(20), 150)
 
 
@@ -105,7 +106,7 @@ class Posterior:
 
 
 def theta_width(question):
-    """Standard deviation of theta's Gaussian prior: so many times the gain from inputs to outputs."""
+    """Standard deviation of a polynomial's Gaussian prior of theta: so many times the gain from inputs to outputs."""
     outputs = np.nan_to_num(question.Y)
     return question.prior_width * np.sqrt((outputs**2).mean() / (question.X**2).mean())
 
@@ -142,7 +143,9 @@ def heat_evidence(question, adjacency):
     else:
         log_density = -0.5 * squares / question.noise_std**2
         variances = np.full(len(squares), question.noise_std**2)
-    log_density = log_density - 0.5 * (THETA_GRID / theta_width(question)) ** 2
+    # The range that a filter of heat names holds the quartiles of a log-logistic law, which is called fisk there.
+    low, high = question.filter.initial_low, question.filter.initial_high
+    log_density = log_density + fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high)).logpdf(THETA_GRID)
     assert log_density[-1] < log_density.max() - 15, "theta reaches beyond the grid"
     weights = np.exp(log_density - log_density.max())
     weights /= weights.sum()
