@@ -57,9 +57,6 @@ import matplotlib.pyplot as plt
 from sklearn_graphid.plotting import GraphDisplay
 
 figure, ax = plt.subplots(figsize=(6.5, 6.5), layout="constrained")
-display = GraphDisplay.from_estimator(identifier, true_adjacency=marriages, node_size=40, ax=ax)
-for name, position in zip(marriages, display.positions_, strict=True):
-    plate = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-    ax.annotate(name, position, xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9, bbox=plate)
+GraphDisplay.from_estimator(identifier, true_adjacency=marriages, node_labels=True, ax=ax)
 ax.set_title("Marriages, inferred from how opinions settle")
 plt.show()

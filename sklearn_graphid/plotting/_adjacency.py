@@ -20,6 +20,9 @@ __all__ = ["AdjacencyDisplay"]
 
 _KNOWN_EDGE = "#7F7F7F"
 _NO_EDGE = "#FFFFFF"
+# In grey, an edge that is known and a pair of middling probability would look the same without it.
+_HATCH = "////"
+_HATCH_COLOUR = "#D9D9D9"
 # From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
 # lightness falls evenly, so that print in grey keeps the order.
 _PROBABILITY_COLOURS = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
@@ -36,7 +39,8 @@ _MARKS: dict[str, dict[str, Any]] = {
 class AdjacencyDisplay:
     """The adjacency matrix: what is known in grey, and the probability of every unknown pair in blue.
 
-    A dot marks an inferred edge. Where the truth is given, a ring marks a missed edge and a cross a false one.
+    Known edges are hatched, so that print without colour tells them from probabilities. A dot marks an inferred edge.
+    Where the truth is given, a ring marks a missed edge and a cross a false one.
 
     Parameters
     ----------
@@ -49,7 +53,7 @@ class AdjacencyDisplay:
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
         The true network, where it is known.
     node_names : sequence, default=None
-        Names of the nodes, written along the sides.
+        Names of the nodes, written above the matrix and on its left.
 
     Attributes
     ----------
@@ -150,7 +154,7 @@ class AdjacencyDisplay:
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
             The true network, to mark missed and false edges.
         node_names : sequence, default=None
-            Names of the nodes, written along the sides.
+            Names of the nodes, written above the matrix and on its left.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **plot_options
@@ -190,7 +194,7 @@ class AdjacencyDisplay:
         require_matplotlib(type(self).__name__)
         network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
         self.node_order_ = _resolve_order(node_order, network)
-        self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0))
+        self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0), layout="compressed")
         self._draw_cells()
         self._draw_marks(network)
         self._label_nodes()
@@ -212,11 +216,23 @@ class AdjacencyDisplay:
         scale = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
         self.known_image_ = self.ax_.imshow(values, cmap=ListedColormap([_NO_EDGE, _KNOWN_EDGE]), vmin=0, vmax=1)
         self.probability_image_ = self.ax_.imshow(probabilities, cmap=scale, vmin=0, vmax=1)
+        edges = np.argwhere(known & (values.data == 1))
+        if len(edges):
+            self._hatch(edges)
+
+    def _hatch(self, cells: npt.NDArray[np.intp]) -> None:
+        from matplotlib.collections import PolyCollection
+
+        corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+        squares = cells[:, None, ::-1] + corners
+        look: dict[str, Any] = {"facecolor": "none", "edgecolor": _HATCH_COLOUR, "linewidth": 0, "hatch": _HATCH}
+        self.ax_.add_collection(PolyCollection(squares, **look), autolim=False)
 
     def _draw_marks(self, network: Network) -> None:
+        from matplotlib.patheffects import withStroke
+
         row_of_node = np.argsort(self.node_order_)
-        width_in_points = 72 * self.ax_.get_window_extent().width / self.figure_.dpi
-        cell = width_in_points / network.n_nodes
+        cell = self._cell_in_points()
         self.marks_ = {}
         for kind, pairs in network.links().items():
             if kind not in _MARKS or not len(pairs):
@@ -225,25 +241,36 @@ class AdjacencyDisplay:
             size = (look.pop("share") * cell) ** 2
             label = f"{look.pop('label')} ({len(pairs)})"
             rows, columns = row_of_node[np.concatenate([pairs, pairs[:, ::-1]])].T
-            self.marks_[kind] = self.ax_.scatter(
-                columns, rows, s=size, label=label, linewidth=min(1.5, 0.12 * cell), zorder=3, **look
-            )
+            width = min(1.5, 0.12 * cell)
+            mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
+            if kind == "missed":  # a ring lies on cells as dark as itself
+                mark.set_path_effects([withStroke(linewidth=2.5 * width, foreground="white")])
+            self.marks_[kind] = mark
+
+    def _cell_in_points(self) -> float:
+        extent = self.ax_.get_window_extent()
+        return 72 * min(extent.width, extent.height) / self.figure_.dpi / len(self.node_order_)
 
     def _label_nodes(self) -> None:
-        self.ax_.set(xlabel="node", ylabel="node")
         if self.node_names is None:
+            self.ax_.set(xlabel="node", ylabel="node")
             self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
             return
         names = [str(self.node_names[node]) for node in self.node_order_]
-        self.ax_.set_xticks(range(len(names)), names, rotation=90)
-        self.ax_.set_yticks(range(len(names)), names)
+        # Names stand above, as in a table: the legend has the room beneath. A letter is a little over half as wide as
+        # it is high, so a matrix whose side was n cells keeps n / (n + letters) of it, and a name fills most of a cell.
+        letters = 0.55 * max(map(len, names), default=0)
+        size = min(10.0, max(3.0, 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)))
+        self.ax_.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=2, pad=2)
+        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
+        self.ax_.set_yticks(range(len(names)), names, fontsize=size)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
         patches = [
-            Patch(facecolor=_KNOWN_EDGE, edgecolor=BLACK, linewidth=0.5, label="known edge"),
+            Patch(facecolor=_KNOWN_EDGE, edgecolor=_HATCH_COLOUR, linewidth=0, hatch=_HATCH, label="known edge"),
             Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence"),
         ]
         marks = [tuple(Line2D([], [], **layer) for layer in _legend_layers(kind)) for kind in self.marks_]

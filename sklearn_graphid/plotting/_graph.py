@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,6 +29,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     "found": {"label": "found link", "color": BLUE, "linewidth": None, "linestyle": "-"},
     "false": {"label": "false link", "color": PURPLE, "linewidth": None, "linestyle": "-", "marker": "X"},
 }
+
+_LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
 
 
 class GraphDisplay:
@@ -192,7 +195,7 @@ class GraphDisplay:
         random_state : int or None, default=0
             Seed of the "spring" layout.
         node_labels : bool, default=False
-            Write the names into the nodes.
+            Write the names into the nodes, or above them if there is one of more than three characters.
         node_size : float, default=None
             Area of a node in square points; by default smaller the more there are.
         show_unknown : bool, default=False
@@ -253,15 +256,23 @@ class GraphDisplay:
         widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
         return widths
 
-    def _draw_nodes(self, labels: Sequence[Any], node_size: float | None) -> None:
-        n_nodes = len(self.positions_)
+    def _draw_nodes(self, names: Sequence[Any], node_size: float | None) -> None:
+        labels = [str(name) for name in names]
+        fit_inside = max(map(len, labels), default=0) <= _LONGEST_NAME_INSIDE
+        is_open = bool(labels) and fit_inside
         if node_size is None:
-            node_size = 260.0 if labels else float(np.clip(2500 / max(1, n_nodes), 12, 120))
-        face, edge = ("white", "#444444") if labels else ("#444444", "white")
+            node_size = 260.0 if is_open else float(np.clip(2500 / max(1, len(self.positions_)), 12, 120))
+        face, edge = ("white", "#444444") if is_open else ("#444444", "white")
         x, y = self.positions_.T
         self.nodes_ = self.ax_.scatter(x, y, s=node_size, color=face, edgecolor=edge, linewidth=0.8, zorder=3)
-        for name, (x, y) in zip(labels, self.positions_, strict=False):
-            self.ax_.text(x, y, str(name), ha="center", va="center", fontsize=8, zorder=5)
+        look: dict[str, Any] = {"ha": "center", "va": "center", "textcoords": "offset points", "zorder": 5}
+        above = 0.0
+        if not fit_inside:  # above the node, on a plate that keeps links from running through the letters
+            above = math.sqrt(node_size) / 2 + 6
+            look["zorder"] = 2.5  # nor must the plate hide another node
+            look["bbox"] = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+        for label, position in zip(labels, self.positions_, strict=False):
+            self.ax_.annotate(label, position, xytext=(0, above), fontsize=8, **look)
 
     def _draw_legend(self, links: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D

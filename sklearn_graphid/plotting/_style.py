@@ -61,12 +61,12 @@ def fitted_attributes(caller: str, estimator: Any, *names: str) -> tuple[Any, ..
     return tuple(getattr(estimator, name) for name in names)
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> tuple[Axes, Figure]:
+def axes_or_new(ax: Axes | None, size: tuple[float, float], layout: str = "constrained") -> tuple[Axes, Figure]:
     """The axes that were given, or those of a new figure of `size` inches."""
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=size, layout="constrained")
+        _, ax = plt.subplots(figsize=size, layout=layout)
     return ax, ax.figure  # type: ignore[return-value]
 
 

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["TraceDisplay"]
 
 _TRACES = ("sigma", "log_likelihood", "theta")
+_INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of ten points
 
 
 class TraceDisplay:
     """Traces of the log-likelihood and of every parameter, noise level by noise level.
 
     A thin line is a chain, the thick one their median. Stripes tell the noise levels apart, and the upper scale names
-    them. Chains that have found the posterior lie on top of one another and no longer drift.
+    them. Sweeps that finish a run, at more noise than the last level, lie behind a dotted line. Chains that have found
+    the posterior lie on top of one another and no longer drift.
 
     Parameters
     ----------
@@ -192,6 +194,7 @@ class TraceDisplay:
             panel.set_ylabel(label)
             tidy(panel)
         self._label_levels()
+        self._draw_legend()
         return self
 
     def _draw_chains(self, panel: Axes, values: FloatArray, color: str) -> None:
@@ -217,20 +220,53 @@ class TraceDisplay:
         changes = np.flatnonzero(np.diff(self.sigma)) + 1
         return [0, *changes.tolist(), len(self.sigma)]
 
+    def _finish(self) -> int | None:
+        """The step at which the finishing sweeps begin: after the annealing the noise rises once more, and stays."""
+        rises = np.flatnonzero(np.diff(self.sigma) > 0) + 1
+        *_, last, end = self._level_bounds()
+        return last if len(rises) and rises[-1] == last < end else None
+
     def _label_levels(self) -> None:
-        bounds = self._level_bounds()
-        centres = [(start + stop + 1) / 2 for start, stop in pairwise(bounds)]
-        every = -(-len(centres) // 8)  # at most eight names find room
         self.ax_[-1].set_xlabel("recorded step")
         for panel in self.ax_[:-1]:
             panel.tick_params(labelbottom=False)
+        finish = self._finish()
+        if finish is not None:
+            for panel in self.ax_:
+                panel.axvline(finish + 0.5, color=BLACK, linestyle=":", linewidth=1.0, zorder=2)
+        labels = {
+            (start + stop + 1) / 2: f"finish, at {self.sigma[start]:.2g}"
+            if start == finish
+            else f"{self.sigma[start]:.2g}"
+            for start, stop in pairwise(self._level_bounds())
+        }
         self.sigma_ax_ = self.ax_[0].secondary_xaxis("top")
-        levels = [f"{self.sigma[start]:.2g}" for start in bounds[:-1]]
-        self.sigma_ax_.set_xticks(centres[::every], levels[::every])
+        places = self._places_with_room(labels)
+        self.sigma_ax_.set_xticks(places, [labels[place] for place in places])
         self.sigma_ax_.tick_params(length=0)
         self.sigma_ax_.spines["top"].set_visible(False)
         self.sigma_ax_.set_xlabel(r"noise level $\sigma$")
-        self.ax_[-1].legend(loc="upper right", ncols=3, fontsize="small", framealpha=0.8)
+
+    def _places_with_room(self, labels: Mapping[float, str]) -> list[float]:
+        """The labels that can stand side by side: the last, the first, and as many as fit between, evenly."""
+        inches = self.ax_[0].get_window_extent().width / self.figure_.dpi
+        steps_per_character = _INCHES_PER_CHARACTER * len(self.sigma) / inches
+        *others, last = labels
+        for every in range(1, len(others) + 1):
+            places = [*others[::every], last]
+            half_widths = [steps_per_character * (len(labels[place]) + 1) / 2 for place in places]
+            needed = [left + right for left, right in pairwise(half_widths)]
+            if all(np.diff(places) >= needed):
+                return places
+        return [last]
+
+    def _draw_legend(self) -> None:
+        from matplotlib.transforms import ScaledTranslation
+
+        # Beneath the scale, in inches: within a panel it would lie on the chains.
+        beneath = self.ax_[-1].transAxes + ScaledTranslation(0, -0.42, self.figure_.dpi_scale_trans)
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": beneath}
+        self.ax_[-1].legend(ncols=3, fontsize="small", frameon=False, **place)
 
 
 def _limits(values: FloatArray, truth: float | None) -> tuple[float, float]:

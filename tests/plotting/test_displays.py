@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 
 import matplotlib
 
@@ -139,6 +140,18 @@ def test_graph_takes_positions(as_mapping):
     assert [text.get_text() for text in display.ax_.texts] == names
 
 
+def test_graph_writes_long_names_beside_the_nodes():
+    corners = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
+    display = GraphDisplay.from_predictions(RIGHT, KNOWN, node_names=LONG_NAMES[:4], pos=corners, node_labels=True)
+    boxes = extents(display, display.ax_.texts)
+    nodes = display.ax_.transData.transform(corners)
+    assert [text.get_text() for text in display.ax_.texts] == LONG_NAMES[:4]
+    for box, node in zip(boxes, nodes, strict=True):
+        assert box.y0 > node[1]
+        assert (box.x0 + box.x1) / 2 == pytest.approx(node[0], abs=1)
+    assert not np.array_equal(display.nodes_.get_facecolors()[0], [1, 1, 1, 1])  # nothing is in them, so they are full
+
+
 def test_graph_bends_a_link_around_a_node():
     triangle = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]])
     display = GraphDisplay.from_predictions(triangle, pos=[[0, 0], [1, 0], [2, 0]])
@@ -223,6 +236,56 @@ def test_adjacency_bandwidth_order_straightens_a_shuffled_path():
     order = AdjacencyDisplay.from_predictions(path, node_order="bandwidth").node_order_
     rows, columns = np.nonzero(path[np.ix_(order, order)])
     assert np.abs(rows - columns).max() == 1
+
+
+LONG_NAMES = [f"a node with a long name, the {i}th" for i in range(20)]
+
+
+def extents(display, artists):
+    """Where artists are drawn, after the layout has settled."""
+    display.figure_.canvas.draw()
+    return [artist.get_window_extent() for artist in artists]
+
+
+def overlap(first, second):
+    # A pixel of contact is no overlap.
+    return first.padded(-1).overlaps(second.padded(-1))
+
+
+@pytest.mark.parametrize("own_figure", [True, False])
+def test_adjacency_legend_and_names_keep_clear_of_one_another(own_figure):
+    grid = nx.to_numpy_array(nx.grid_2d_graph(4, 5))
+    ax = None if own_figure else plt.subplots(1, 2, figsize=(16, 9), layout="constrained")[1][1]
+    display = AdjacencyDisplay.from_predictions(0.7 * grid, node_names=LONG_NAMES, true_adjacency=grid, ax=ax)
+    left, above = display.ax_.get_yticklabels(), display.ax_.get_xticklabels()
+    frame, legend, *names = extents(display, [display.figure_, display.ax_.get_legend(), *left, *above])
+    assert not any(overlap(legend, name) for name in names)
+    for neighbours in (names[:20], names[20:]):
+        assert not any(overlap(one, other) for one, other in pairwise(neighbours))
+    if own_figure:  # the layout of another is not ours
+        for box in (legend, *names):
+            assert (box.p0 >= frame.p0).all()
+            assert (box.p1 <= frame.p1).all()
+    assert [name.get_text() for name in above if name.get_visible()] == LONG_NAMES
+
+
+def test_adjacency_known_edges_differ_from_probabilities_without_colour():
+    everything = np.full((4, 4), 0.5) - 0.5 * np.eye(4)
+    display = AdjacencyDisplay.from_predictions(np.where(KNOWN.mask, RING, everything), KNOWN)
+    (hatched,) = [artist for artist in display.ax_.collections if artist.get_hatch()]
+    centres = {tuple(path.vertices[:4].mean(0)) for path in hatched.get_paths()}
+    assert centres == {(column, row) for row, column in np.argwhere(KNOWN.values).tolist()}
+    # In a picture without colour: a known edge has light and dark pixels, a pair of probability one half is even.
+    display.figure_.canvas.draw()
+    pixels = np.asarray(display.figure_.canvas.buffer_rgba())[..., :3].mean(-1)
+
+    def spread(row, column):
+        (x, y) = display.ax_.transData.transform((column, row)).astype(int)
+        y = pixels.shape[0] - y
+        return np.ptp(pixels[y - 12 : y + 12, x - 12 : x + 12])
+
+    assert spread(0, 1) > 60
+    assert spread(0, 2) < 5
 
 
 @pytest.mark.parametrize("order", ["size", [0, 1, 2], [0, 0, 1, 2], [0.5, 1, 2, 3]])
@@ -400,8 +463,45 @@ def test_trace_draws_chains_levels_and_truth(identifier):
     levels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
     sigmas = diagnostics["sigma"]
     is_new = np.append(True, sigmas[1:] != sigmas[:-1])  # the last sweeps, which finish, return to the first level
-    assert levels == [f"{sigma:.2g}" for sigma in sigmas[is_new]]
+    *annealing, finish = [f"{sigma:.2g}" for sigma in sigmas[is_new]]
+    assert levels == [*annealing, f"finish, at {finish}"]
     assert display.ax_[2].get_ylim()[1] > 9.0
+
+
+def traces_of(sigma):
+    return {"sigma": sigma, "log_likelihood": np.zeros((2, len(sigma))), "theta": np.ones((2, len(sigma), 1))}
+
+
+@pytest.mark.parametrize("n_finishing", [1, 20, 500])
+@pytest.mark.parametrize("n_levels", [1, 6, 20, 100])
+def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finishing):
+    annealing = np.linspace(0.9, 0.25, n_levels)
+    display = TraceDisplay.from_predictions(traces_of(np.append(annealing, [1.0] * n_finishing)))
+    labels = display.sigma_ax_.get_xticklabels()
+    assert labels[-1].get_text() == "finish, at 1"
+    assert labels[-1].get_position()[0] == n_levels + (n_finishing + 1) / 2
+    boxes = extents(display, labels)
+    assert not any(overlap(one, other) for one, other in pairwise(boxes))
+    for panel in display.ax_:
+        (border,) = [line for line in panel.lines if line.get_linestyle() == ":"]
+        assert list(border.get_xdata()) == [n_levels + 0.5] * 2
+
+
+@pytest.mark.parametrize("sigma", [[1.0, 0.5, 0.25], [1.0, 0.25, 0.25, 0.25], [0.5, 0.5]])
+def test_trace_without_a_finish_names_none(sigma):
+    display = TraceDisplay.from_predictions(traces_of(sigma))
+    labels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
+    assert labels == [f"{level:.2g}" for level in dict.fromkeys(sigma)]
+    assert not any(line.get_linestyle() == ":" for panel in display.ax_ for line in panel.lines)
+
+
+def test_trace_legend_is_beneath_the_chains():
+    display = TraceDisplay.from_predictions(traces_of([1.0, 0.5, 1.0, 1.0]), true_theta=[1.2])
+    panel = display.ax_[-1]
+    legend, frame, scale = extents(display, [panel.get_legend(), panel, panel.xaxis.label])
+    assert legend_texts(panel) == ["2 chains", "median", "truth"]
+    assert not overlap(legend, frame)
+    assert not overlap(legend, scale)
 
 
 def test_trace_from_predictions_into_given_panels():
