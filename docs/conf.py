@@ -72,6 +72,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # its page would fetch styles from the network
     "remove_config_comments": True,
     "abort_on_example_error": True,
 }
