@@ -41,7 +41,7 @@ fits = {
 # %%
 # What is left of the answer
 # --------------------------
-# A ring marks a node whose output was measured at least once.
+# A green ring marks a node whose output was measured at least once.
 
 import matplotlib.pyplot as plt
 
@@ -53,9 +53,11 @@ figure, axes = plt.subplots(1, 3, figsize=(13.5, 5), layout="constrained")
 for (name, identifier), ax in zip(fits.items(), axes, strict=True):
     GraphDisplay.from_estimator(identifier, true_adjacency=network, pos=positions, ax=ax)
     measured = sensors if name == "half of the nodes" else slice(None)
-    ax.scatter(*positions[measured].T, s=170, facecolor="none", edgecolor="#009E73", linewidth=1.5)
+    ring = {"s": 170, "facecolor": "none", "edgecolor": "#009E73", "linewidth": 1.5}
+    rings = ax.scatter(*positions[measured].T, label="node with measured outputs", **ring)
     f1 = edge_f1_score(network, identifier.adjacency_, known)
     ax.set_title(f"{name}: F1 {f1:.2f}")
+figure.legend(handles=[rings], loc="outside lower center", frameon=False)
 plt.show()
 
 # %%

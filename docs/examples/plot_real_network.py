@@ -51,7 +51,8 @@ for (name, identifier), ax in zip(fits.items(), axes, strict=True):
     GraphDisplay.from_estimator(identifier, true_adjacency=network, pos=positions, ax=ax)
     ax.set_title(f"{name}: F1 {edge_f1_score(network, identifier.adjacency_, known):.2f}")
     for leader in (0, 33):
-        ax.annotate(leader, positions[leader], xytext=(9, 9), textcoords="offset points", fontweight="bold")
+        look = {"fontweight": "bold", "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "linewidth": 0.5}}
+        ax.annotate(f"leader {leader}", positions[leader], xytext=(9, 9), textcoords="offset points", **look)
 plt.show()
 
 # %%

@@ -48,12 +48,14 @@ for (name, graphs), row in zip(kinds.items(), axes, strict=True):
     share = sum(map(nx.is_tree, graphs)) / len(graphs)
     row[0].set_title(f"{name}: {share:.0%} are trees", loc="left", fontweight="bold")
     for graph, ax in zip(graphs, row, strict=False):
-        color = "#0072B2" if nx.is_tree(graph) else "#D55E00"
-        nx.draw(graph, nx.spring_layout(graph, seed=0), ax=ax, node_size=25, node_color=color, edge_color=color)
+        color, line = ("#0072B2", "solid") if nx.is_tree(graph) else ("#D55E00", "dotted")
+        look = {"node_size": 25, "node_color": color, "edge_color": color, "style": line}
+        nx.draw(graph, nx.spring_layout(graph, seed=0), ax=ax, **look)
+figure.suptitle("solid and blue: a tree;  dotted and red: not a tree")
 plt.show()
 
 # %%
-# Trees are blue, all else is red. Half a minute does not make it perfect: the dreams that fail have a loop too many or
+# Half a minute does not make it perfect: the dreams that fail have a loop too many or
 # fall into two parts. The shipped priors were trained for minutes.
 #
 # Use it
