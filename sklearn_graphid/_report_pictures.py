@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._report_facts import are_probabilities, node_names, shortened
 from ._validation import FloatArray
 
 if TYPE_CHECKING:
@@ -23,26 +24,16 @@ __all__ = [
     "draw_traces",
     "drawing_style",
     "encoded",
-    "node_names",
-    "shortened",
 ]
 
-# Names along the sides of a matrix, and in the nodes of a network, can be read up to these numbers.
-_MOST_NAMES = 30
+# Names along the sides of a matrix, and beside the nodes of a network, can be read up to the first number; those that
+# are so short that they fit into the nodes, up to the second.
+_MOST_NAMES = 40
+_MOST_SHORT_NAMES = 60
 _LONGEST_NODE_LABEL = 3
 _LONGEST_LABEL = 16
 # Beyond this, the finer layout takes longer than many a fit.
 _MOST_NODES_LAID_OUT_FINELY = 120
-
-
-def node_names(estimator: Any) -> list[str]:
-    """The nodes as they are called, or their numbers."""
-    return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
-
-
-def shortened(text: str, length: int) -> str:
-    """The text, or the beginning of it."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _label(name: str) -> str:
@@ -56,16 +47,16 @@ def draw_network(estimator: Any) -> Figure:
     from .plotting import GraphDisplay
 
     names = node_names(estimator)
-    is_labelled = len(names) <= _MOST_NAMES and max(map(len, names)) <= _LONGEST_NODE_LABEL
+    most = _MOST_SHORT_NAMES if max(map(len, names)) <= _LONGEST_NODE_LABEL else _MOST_NAMES
     layout = "kamada_kawai" if len(names) <= _MOST_NODES_LAID_OUT_FINELY else "spring"
-    figure, (ax,) = _new_figure(5.6, 5.6)
+    figure, (ax,) = _new_figure(6.0, 6.0)
     display = GraphDisplay(
         edge_probabilities=estimator.edge_probabilities_,
         adjacency=estimator.adjacency_,
         known=estimator.known_edges_,
         node_names=[_label(name) for name in names],
     )
-    display.plot(ax, layout=layout, node_labels=is_labelled)
+    display.plot(ax, layout=layout, node_labels=len(names) <= most)
     return figure
 
 
@@ -74,15 +65,16 @@ def draw_matrix(estimator: Any) -> Figure:
     from .plotting import AdjacencyDisplay
 
     names = node_names(estimator)
-    figure, (ax,) = _new_figure(5.8, 5.6)
+    figure, (ax,) = _new_figure(6.0, 6.0, layout="compressed")
     display = AdjacencyDisplay(
         edge_probabilities=estimator.edge_probabilities_,
         adjacency=estimator.adjacency_,
         known=estimator.known_edges_,
         node_names=[_label(name) for name in names] if len(names) <= _MOST_NAMES else None,
     )
-    # Names along the sides take the room beneath, where the legend would be.
-    display.plot(ax, legend=len(names) > _MOST_NAMES)
+    display.plot(ax)
+    if display.colorbar_ is not None and not are_probabilities(estimator):
+        display.colorbar_.set_label("weight of an unknown pair")
     return figure
 
 
@@ -125,11 +117,13 @@ def draw_loss(losses: FloatArray) -> Figure:
     return figure
 
 
-def _new_figure(width: float, height: float, n_rows: int = 1, n_columns: int = 1) -> tuple[Figure, Sequence[Any]]:
+def _new_figure(
+    width: float, height: float, n_rows: int = 1, n_columns: int = 1, layout: Any = "constrained"
+) -> tuple[Figure, Sequence[Any]]:
     # Not from pyplot, which would keep the figure, and open a window where there is a screen.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=layout)
     return figure, list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
 
 

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,15 +18,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.frozen import FrozenEstimator
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
     ErdosRenyiPrior,
+    GraphPriorScore,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    RidgeSystemIdentifier,
+    load_prior,
 )
-from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, PolynomialFilter
 
 SHORT = {"n_chains": 4, "n_levels": 6, "n_steps": 2, "random_state": 0}
@@ -103,7 +108,7 @@ def test_what_was_given_is_told(page, fitted):
     assert given["Input-output pairs"] == "2"
     assert given["Known pairs"] == "72 of 120 (60%)"
     assert given["Known links"] == str(int(fitted.known_edges_.values.sum()) // 2)
-    assert given["Filter"] == "PolynomialFilter()"
+    assert given["Filter"] == "PolynomialFilter(initial_scale=0.1, order=2). A polynomial of the adjacency matrix."
     assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
     low, high = fitted.noise_std_interval()
     assert (
@@ -113,7 +118,8 @@ def test_what_was_given_is_told(page, fitted):
 
 
 def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
-    rows = page.tables["uncertain"][1:]
+    rows = page.tables["uncertain"][1:] + page.tables["uncertain-too"][1:]
+    assert len(page.tables["uncertain"]) == 1 + 20  # the rest is folded
     names = list(fitted.feature_names_in_)
     listed = [(names.index(row[0]), names.index(row[1])) for row in rows]
     probabilities = np.array([fitted.edge_probabilities_[pair] for pair in listed])
@@ -147,6 +153,73 @@ def test_trouble_is_told_in_words(page, fitted):
     diagnostics = {row[0]: row[1] for row in page.tables["diagnostics"]}
     assert diagnostics["Chains"] == "4 kept of 4"
     assert diagnostics["Diverged"] == "0"
+
+
+def test_what_is_assumed_and_what_a_probability_means_is_told(page):
+    assert "links have neither direction nor weight" in page.text
+    assert "Of ten pairs with probability 0.7 about seven are links" in page.text
+
+
+@pytest.fixture(scope="module")
+def prior_for_grids():
+    graphs = make_grid_graphs(16, min_nodes=9, max_nodes=16, min_side=3, max_side=4, random_state=0)
+    return FrozenEstimator(GraphPriorScore(max_epochs=4, random_state=0).fit(graphs))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
+    X, Y = make_system(grid, "heat", [0.5], n_pairs=3, random_state=0)
+    known = hide_edges(grid, 0.4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = LangevinSystemIdentifier("heat", prior_for_grids, **SHORT).fit(X, Y, known)
+    page = report_of(fitted, tmp_path)
+    surprise = prior_for_grids.estimator.surprise(known)
+    assert dict(page.tables["given"])["Prior"] == (
+        f"learned from networks of 9 to 16 nodes (GraphPriorScore); the known part lies {surprise:.1f} standard "
+        f"deviations away from them, where up to 3 are usual"
+    )
+    assert "does not look like" not in page.text
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("shipped", "network", "reason"),
+    [
+        ("deezer-ego-nets", nx.path_graph(7), r"it has 7 nodes, and those had 16 to 24\."),
+        ("deezer-ego-nets", nx.cycle_graph(24), r"its known part lies \d+\.\d standard deviations away from them"),
+        ("grids", nx.complete_graph(24), "its known part lies more than 100 standard deviations away from them"),
+    ],
+)
+def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, network, reason, tmp_path):
+    adjacency = nx.to_numpy_array(network)
+    X, Y = make_system(adjacency, "heat", [0.5], n_pairs=3, random_state=0)
+    prior = load_prior(shipped)
+    identifier = LangevinSystemIdentifier("heat", prior, n_chains=2, n_levels=1, n_steps=1, random_state=0)
+    with pytest.warns(UserWarning, match="the network does not look like what the prior knows"):
+        identifier.fit(X, Y, hide_edges(adjacency, 0.1, random_state=0))
+    page = report_of(identifier, tmp_path)
+    assert re.search(f"does not look like those that the prior has learned from: {reason}", page.text)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "kind"),
+    [
+        (AdamSystemIdentifier("heat", n_iterations=20, random_state=0), "Weight"),
+        (RidgeSystemIdentifier("heat"), "Probability"),
+        (LangevinSystemIdentifier("heat", **SHORT), "Probability"),
+    ],
+    ids=["adam", "ridge", "sampled"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring_pairs, tmp_path):
+    page = report_of(identifier.fit(*ring_pairs, ring_known), tmp_path)
+    assert page.tables["links"][0][2] == kind
+    assert ("They are weights, not probabilities." in page.text) == (kind == "Weight")
+    if not hasattr(identifier, "theta_samples_"):
+        assert "This is one answer, without a spread" in page.text
+        assert ("The probabilities were fitted to the known pairs" in page.text) == (kind == "Probability")
 
 
 def test_pictures_are_in_the_page_and_have_words(page):
@@ -210,7 +283,7 @@ def test_a_larger_network_is_drawn_in_time(tmp_path):
     X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=20, random_state=0)
     identifier = AdamSystemIdentifier("polynomial", n_iterations=2, random_state=0)
     page = report_of(identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0)), tmp_path)
-    assert len(page.tables["uncertain"]) == 101
+    assert len(page.tables["uncertain"]) + len(page.tables["uncertain-too"]) == 2 + 100
     assert re.search(r"And \d+ more pairs\.", page.text)
 
 

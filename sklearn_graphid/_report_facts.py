@@ -1,0 +1,132 @@
+"""What a report says in words and numbers of what was given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.frozen import FrozenEstimator
+
+__all__ = [
+    "LEVEL",
+    "LONGEST_SETTING",
+    "are_probabilities",
+    "count",
+    "filter_in_words",
+    "node_names",
+    "noise_in_words",
+    "number",
+    "percent",
+    "prior_in_words",
+    "prior_mismatch",
+    "shortened",
+]
+
+LEVEL = 0.9
+LONGEST_SETTING = 300
+# Beyond these a learned prior does not fit, and the identifier warns as well.
+_SURPRISING = 5.0
+_SIZES_APART = 2
+
+
+def are_probabilities(estimator: Any) -> bool:
+    """Whether `edge_probabilities_` are: draws of a posterior, or fitted to the known pairs, and not mere weights."""
+    return hasattr(estimator, "theta_samples_") or bool(getattr(estimator, "diagnostics_", {}).get("calibrated"))
+
+
+def node_names(estimator: Any) -> list[str]:
+    """The nodes as they are called, or their numbers."""
+    return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+
+
+def shortened(text: str, length: int) -> str:
+    """The text, or the beginning of it."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def filter_in_words(filter: Any) -> str:
+    """The filter with all its settings, and what it is."""
+    # All its settings: those that were left alone say what it is, no less than those that were not.
+    with config_context(print_changed_only=False):
+        name = shortened(" ".join(repr(filter).split()), LONGEST_SETTING)
+    summary = (type(filter).__doc__ or "").strip().split("\n")[0]
+    return f"{name}. {summary}" if summary else name
+
+
+def prior_in_words(estimator: Any) -> str:
+    """What was believed of the network beforehand."""
+    parameters = estimator.get_params(deep=False)
+    if "prior" not in parameters:
+        return "none"
+    if parameters["prior"] is None:
+        return "pairs are independent, with the known pairs' share of links"
+    prior = _learned_prior(estimator)
+    if prior is None:
+        return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
+    smallest, largest = prior.size_range_
+    learned = f"learned from networks of {smallest} to {largest} nodes ({type(prior).__name__})"
+    surprise = prior.surprise(estimator.known_edges_)
+    return learned if np.isnan(surprise) else f"{learned}; the known part lies {_distance(surprise)}"
+
+
+def _learned_prior(estimator: Any) -> Any:
+    prior = estimator.get_params(deep=False).get("prior")
+    prior = prior.estimator if isinstance(prior, FrozenEstimator) else prior
+    return prior if hasattr(prior, "size_range_") and hasattr(prior, "surprise") else None
+
+
+def prior_mismatch(estimator: Any) -> str:
+    """What speaks against a learned prior; empty where nothing does."""
+    prior = _learned_prior(estimator)
+    if prior is None:
+        return ""
+    n_nodes, (smallest, largest) = estimator.known_edges_.n_nodes, prior.size_range_
+    surprise = prior.surprise(estimator.known_edges_)
+    if not smallest / _SIZES_APART <= n_nodes <= _SIZES_APART * largest:
+        reason = f"it has {count(n_nodes, 'node')}, and those had {smallest} to {largest}"
+    elif surprise > _SURPRISING:
+        reason = f"its known part lies {_distance(surprise)}"
+    else:
+        return ""
+    return (
+        f"The network does not look like those that the prior has learned from: {reason}. What the prior says may not "
+        f"apply. Compare with a fit without it."
+    )
+
+
+def _distance(surprise: float) -> str:
+    # A network that the prior takes for impossible is any number of deviations away; the digits would say nothing.
+    deviations = f"{surprise:.1f}" if surprise < 100 else "more than 100"
+    return f"{deviations} standard deviations away from them, where up to 3 are usual"
+
+
+def noise_in_words(estimator: Any) -> str:
+    """The noise level, and where it comes from."""
+    level = number(estimator.noise_std_)
+    if estimator.get_params(deep=False).get("noise_std") is not None and hasattr(estimator, "noise_std_samples_"):
+        return f"standard deviation {level}, as given"
+    if len(getattr(estimator, "noise_std_samples_", ())) > 1:
+        low, high = estimator.noise_std_interval(LEVEL)
+        return f"standard deviation {level}, estimated ({LEVEL:.0%} between {number(low)} and {number(high)})"
+    return f"standard deviation {level}, estimated"
+
+
+def count(n_things: int, noun: str) -> str:
+    """So many of them, in the singular or the plural."""
+    return f"{n_things} {noun}{'' if n_things == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """A share in percent."""
+    # Not all is not all, however little is missing.
+    return f"{100 * share:.0f}%" if share in (0.0, 1.0) else f"{np.clip(100 * share, 0.1, 99.9):.3g}%"
+
+
+def number(value: float) -> str:
+    """Three digits, or words where there is no number."""
+    if np.isnan(value):
+        return "unknown"
+    if np.isinf(value):
+        return "not determined"
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
