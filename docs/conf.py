@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+import warnings
+from typing import Any
+
 from sphinx_gallery.sorting import ExplicitOrder
 
 import sklearn_graphid
@@ -27,7 +31,9 @@ html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Not beside examples, which have few headings and long lines of code.
+    "secondary_sidebar_items": {page: ["page-toc"] for page in ("*", "guide/*", "generated/*")},
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
 }
 html_title = "sklearn_graphid"
@@ -76,3 +82,11 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "abort_on_example_error": True,
 }
+
+
+def _format_warning(message: Any, category: type[Warning], *_: Any) -> str:
+    """What an example warns of is for the reader; in which file of which machine is not."""
+    return textwrap.fill(f"{category.__name__}: {message}", width=110) + "\n"
+
+
+warnings.formatwarning = _format_warning

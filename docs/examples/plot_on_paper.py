@@ -41,7 +41,7 @@ with TemporaryDirectory() as folder:
 
 class Frame:
     def _repr_html_(self):
-        style = "width: 100%; height: 42rem; border: 1px solid #bbb; background: white"
+        style = "width: 100%; height: 56rem; border: 1px solid #bbb; background: white"
         return f'<iframe srcdoc="{escape(page)}" style="{style}" title="The report"></iframe>'
 
 

@@ -3,8 +3,8 @@ Train a prior, and look at what it dreams
 =========================================
 
 A prior learns what networks of a kind look like from examples of them. To see what it has learned, let it draw networks
-of its own. Here it learns trees, in half a minute. A tree is easily checked: all nodes hang together, and there is no
-loop.
+of its own. Here it learns trees, in less than a minute. A tree is easily checked: all nodes hang together, and there is
+no loop.
 """
 
 # %%
@@ -55,8 +55,8 @@ figure.suptitle("solid and blue: a tree;  dotted and red: not a tree")
 plt.show()
 
 # %%
-# Half a minute does not make it perfect: the dreams that fail have a loop too many or
-# fall into two parts. The shipped priors were trained for minutes.
+# So short a training does not make it perfect: the dreams that fail have a loop too many or fall into two parts. The
+# shipped priors were trained for minutes.
 #
 # Use it
 # ------
