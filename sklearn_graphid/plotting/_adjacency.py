@@ -23,6 +23,8 @@ _NO_EDGE = "#FFFFFF"
 # In grey, an edge that is known and a pair of middling probability would look the same without it.
 _HATCH = "////"
 _HATCH_COLOUR = "#D9D9D9"
+_SMALLEST_HATCHED_CELL = 4.0  # in points; the lines are about as far apart
+_SMALLEST_ERROR = 5.0  # in points: a mark of an error is seen, however small the cells
 # From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
 # lightness falls evenly, so that print in grey keeps the order.
 _PROBABILITY_COLOURS = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
@@ -216,9 +218,11 @@ class AdjacencyDisplay:
         scale = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
         self.known_image_ = self.ax_.imshow(values, cmap=ListedColormap([_NO_EDGE, _KNOWN_EDGE]), vmin=0, vmax=1)
         self.probability_image_ = self.ax_.imshow(probabilities, cmap=scale, vmin=0, vmax=1)
-        edges = np.argwhere(known & (values.data == 1))
-        if len(edges):
-            self._hatch(edges)
+        if self._is_hatched():
+            self._hatch(np.argwhere(known & (values.data == 1)))
+
+    def _is_hatched(self) -> bool:
+        return bool(self.known.values.any()) and self._cell_in_points() > _SMALLEST_HATCHED_CELL
 
     def _hatch(self, cells: npt.NDArray[np.intp]) -> None:
         from matplotlib.collections import PolyCollection
@@ -238,10 +242,11 @@ class AdjacencyDisplay:
             if kind not in _MARKS or not len(pairs):
                 continue
             look = dict(_MARKS[kind])
-            size = (look.pop("share") * cell) ** 2
+            smallest = 0.0 if look["label"] in ("inferred edge", "found edge") else _SMALLEST_ERROR
+            size = max(look.pop("share") * cell, smallest) ** 2
             label = f"{look.pop('label')} ({len(pairs)})"
             rows, columns = row_of_node[np.concatenate([pairs, pairs[:, ::-1]])].T
-            width = min(1.5, 0.12 * cell)
+            width = min(1.5, 0.12 * max(cell, smallest))
             mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
             if kind == "missed":  # a ring lies on cells as dark as itself
                 mark.set_path_effects([withStroke(linewidth=2.5 * width, foreground="white")])
@@ -269,10 +274,11 @@ class AdjacencyDisplay:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        patches = [
-            Patch(facecolor=_KNOWN_EDGE, edgecolor=_HATCH_COLOUR, linewidth=0, hatch=_HATCH, label="known edge"),
-            Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence"),
-        ]
+        patches = [Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence")]
+        if self.known.values.any():
+            hatch = _HATCH if self._is_hatched() else None
+            look: dict[str, Any] = {"facecolor": _KNOWN_EDGE, "edgecolor": _HATCH_COLOUR, "linewidth": 0}
+            patches.insert(0, Patch(hatch=hatch, label="known edge", **look))
         marks = [tuple(Line2D([], [], **layer) for layer in _legend_layers(kind)) for kind in self.marks_]
         labels = [str(entry.get_label()) for entry in (*patches, *self.marks_.values())]
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.06), "ncols": 3}

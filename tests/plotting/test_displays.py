@@ -288,6 +288,23 @@ def test_adjacency_known_edges_differ_from_probabilities_without_colour():
     assert spread(0, 2) < 5
 
 
+def test_adjacency_of_a_large_network_shows_errors_and_no_hatch():
+    network = nx.to_numpy_array(nx.cycle_graph(200))
+    known = hide_edges(network, 0.3, random_state=0)
+    wrong = known.fill(np.where(np.arange(known.n_unknown) < 3, 0.9, 0.1))  # a few false edges, and all others missed
+    display = AdjacencyDisplay.from_predictions(wrong, known, true_adjacency=network)
+    assert set(display.marks_) == {"missed", "false"}
+    for mark in display.marks_.values():
+        assert mark.get_sizes().min() >= 5**2
+        assert mark.get_linewidths().min() > 0.5
+    assert not any(artist.get_hatch() for artist in display.ax_.collections)
+    assert not any(patch.get_hatch() for patch in display.ax_.get_legend().get_patches())
+
+
+def test_adjacency_explains_known_edges_where_there_are_some():
+    assert legend_texts(AdjacencyDisplay.from_predictions(RIGHT).ax_) == ["known absence", "inferred edge (4)"]
+
+
 @pytest.mark.parametrize("order", ["size", [0, 1, 2], [0, 0, 1, 2], [0.5, 1, 2, 3]])
 def test_adjacency_refuses_other_orders(order):
     with pytest.raises(ValueError, match="node_order"):
