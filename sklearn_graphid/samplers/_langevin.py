@@ -28,6 +28,9 @@ __all__ = [
 
 # The curvature changes as the chains move, so a step that is derived from it is renewed this often.
 _STEPS_BETWEEN_CURVATURES = 10
+# Pairs move a little in a step, while a draw of theta is nearly independent of the last and costs a third of a step; so
+# it is made this often, and at the end of a level. Adam's steps are the paper's, one for each step of the pairs.
+_STEPS_BETWEEN_THETAS = 4
 
 Denoiser = Callable[..., Tensor]  # (adjacency, sigma[, known]): see `priors`, which samplers do not import
 
@@ -143,7 +146,9 @@ def annealed_langevin(
             normal = noise.normal(problem.n_unknown)
             pairs = langevin_step(state.pairs, drift, step_size[:, None], settings.temperature, normal)
             state = state._replace(pairs=pairs.clamp(-sigma, 1 + sigma))
-            state, adam = _update_theta(problem, settings, noise, state, adam)
+            is_due = step % _STEPS_BETWEEN_THETAS == 0 or step == settings.n_steps - 1
+            if is_due or settings.theta_learning_rate is not None:
+                state, adam = _update_theta(problem, settings, noise, state, adam)
         adjacency = problem.assemble(state.pairs)
         log_likelihood = problem.log_likelihood(adjacency, state.theta, state.noise_std)
         yield state, LevelTrace(sigma, step_size, log_likelihood, state.theta)
