@@ -30,7 +30,7 @@ print(known)
 # With and without a prior
 # ------------------------
 # "deezer-ego-nets" has learned from 2,626 ego-nets of users of a music service. Without a prior, all that is assumed is
-# that hidden pairs are links as often as known ones.
+# that hidden pairs are links as often as known ones. Then the data leave some pairs open, and the fit says so.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 

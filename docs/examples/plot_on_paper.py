@@ -80,5 +80,5 @@ from sklearn_graphid.plotting import GraphDisplay
 
 figure, ax = plt.subplots(figsize=(6.5, 6.5), layout="constrained")
 GraphDisplay.from_estimator(identifier, true_adjacency=marriages, node_labels=True, ax=ax)
-ax.set_title("Half of the pairs were known, six experiments told the rest")
+ax.set_title("Half of the pairs were known; what six experiments tell of the rest")
 plt.show()

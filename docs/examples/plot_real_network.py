@@ -62,7 +62,7 @@ plt.show()
 for name, identifier in fits.items():
     false = [(i, j) for i, j in zip(*known.unknown_pairs(), strict=True) if identifier.adjacency_[i, j] > network[i, j]]
     at_leaders = sum(not {i, j}.isdisjoint({0, 33}) for i, j in false)
-    print(f"{name}: {len(false)} false links, {at_leaders} of them at a leader")
+    print(f"{name}: false links {len(false)}, at a leader {at_leaders}")
     print(f"  theta {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.300")
     print(f"  R-hat of the log-likelihood {identifier.diagnostics_['r_hat_log_likelihood']:.1f}")
 

@@ -57,6 +57,7 @@ import matplotlib.pyplot as plt
 from sklearn_graphid.plotting import GraphDisplay
 
 figure, ax = plt.subplots(figsize=(6.5, 6.5), layout="constrained")
-GraphDisplay.from_estimator(identifier, true_adjacency=marriages, node_labels=True, ax=ax)
+look = {"node_names": list(marriages), "node_labels": True}
+GraphDisplay.from_predictions(identifier.edge_probabilities_, true_adjacency=marriages, ax=ax, **look)
 ax.set_title("Marriages, inferred from how opinions settle")
 plt.show()
