@@ -75,6 +75,8 @@ sphinx_gallery_conf = {
     "within_subsection_order": ExplicitOrder(examples),
     "examples_dirs": "examples",
     "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/backreferences",  # for the examples on the pages of the reference
+    "doc_module": ("sklearn_graphid",),
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
     "show_memory": False,
