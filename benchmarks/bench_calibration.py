@@ -453,7 +453,7 @@ def summarise_ranks(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def ranks_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """A table for people."""
-    yield "The truth is drawn from laws that differ from the sampler's priors of theta and of the noise level. The rows"
+    yield "The truth is drawn from laws that differ from the sampler's priors, but for heat's theta. The rows"
     yield "of the exact posterior under these priors show what that alone does; the sampler should agree with them. The"
     yield "offset is the mean difference between the share of draws below the truth and the exact probability of that."
     yield ""

@@ -14,7 +14,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-__all__ = ["GraphFilter", "Linearization"]
+__all__ = ["GraphFilter", "Linearization", "flipped_graphs"]
 
 
 class Linearization(NamedTuple):
@@ -24,6 +24,17 @@ class Linearization(NamedTuple):
     # cotangent (chains, pairs, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
     # taken as free, and theta (chains, parameters)
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+def flipped_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Copies (chains, flips, nodes, nodes) of binary graphs, each with one of the pairs (chains, flips) flipped."""
+    graphs = adjacency[:, None].repeat(1, rows.shape[1], 1, 1)
+    flat, rows, columns = graphs.view(-1, *adjacency.shape[1:]), rows.flatten(), columns.flatten()
+    places = torch.arange(len(flat), device=flat.device)
+    values = 1 - flat[places, rows, columns]
+    flat[places, rows, columns] = values
+    flat[places, columns, rows] = values
+    return graphs
 
 
 class GraphFilter(BaseEstimator, ABC):
@@ -71,10 +82,18 @@ class GraphFilter(BaseEstimator, ABC):
         return [(-0.1, 0.1)] * self.n_parameters()
 
     def log_prior(self, theta: Tensor) -> Tensor | None:
-        """Log-density (chains,) of theta before the data are seen, up to a constant.
+        """Log-density of theta before the data are seen, up to a constant.
 
-        None: a wide Gaussian around zero, whose width a sampler takes from the gain of the data. A filter that is
-        linear in theta has to leave it at that, as theta is then integrated out.
+        Parameters
+        ----------
+        theta : Tensor (chains, parameters)
+            Where it is wanted.
+
+        Returns
+        -------
+        Tensor (chains,) or None
+            None stands for a wide Gaussian around zero, whose width a sampler takes from the gain of the data. A filter
+            that is linear in theta has to leave it at that, as theta is then integrated out.
         """
         return None
 
@@ -115,6 +134,16 @@ class GraphFilter(BaseEstimator, ABC):
             direction = tangent.expand_as(theta).contiguous()
             columns.append(_derivative_along(lambda t: self.apply(adjacency, t, signals), theta, direction))
         return outputs, torch.stack(columns, dim=-1)
+
+    def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
+        """What theta is multiplied by to give the outputs, where that is all: (chains, parameters, pairs, nodes)."""
+        zero = adjacency.new_zeros(len(adjacency), self.n_parameters())
+        return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
+
+    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """The design (chains, flips, parameters, pairs, nodes) after a flip of each of the pairs (chains, flips)."""
+        graphs = flipped_graphs(adjacency, rows, columns)
+        return self.design(graphs.flatten(0, 1), signals).view(*rows.shape, -1, *signals.shape)
 
 
 def _derivative_along(function: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:

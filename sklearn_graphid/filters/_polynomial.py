@@ -93,6 +93,43 @@ class PolynomialFilter(GraphFilter):
         shifted = krylov(adjacency, signals, self.order)
         return _combine(shifted, theta), torch.stack(shifted, dim=-1)
 
+    def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
+        return torch.stack(krylov(adjacency, signals, self.order), dim=1)
+
+    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        # A flip adds D to A, which has two entries, so A^k x + e_k turns into A^(k+1) x + A e_k + D (A^k x + e_k): no
+        # product with a flipped matrix is needed, and A e_1 is made of two columns of A.
+        chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
+        sign = (1 - 2 * adjacency[chains, rows, columns])[..., None]
+        change: Tensor | None = None
+        shifted = []
+        for power, signal in enumerate(krylov(adjacency, signals, self.order)):
+            flipped = signal[:, None].expand(-1, rows.shape[1], -1, -1) if change is None else signal[:, None] + change
+            shifted.append(flipped)
+            if power == self.order:
+                break
+            at_rows, at_columns = (sign * _node(flipped, nodes) for nodes in (rows, columns))
+            if change is None:
+                change = torch.zeros_like(flipped)
+            elif power == 1:
+                first, second = (sign * _node(shifted[0], nodes) for nodes in (rows, columns))
+                change = first[..., None] * adjacency[chains, columns][:, :, None]
+                change = change.addcmul_(second[..., None], adjacency[chains, rows][:, :, None])
+            else:
+                change = (change.flatten(1, 2) @ adjacency).view_as(change)
+            change.scatter_add_(-1, _column(columns, at_rows), at_rows[..., None])
+            change.scatter_add_(-1, _column(rows, at_columns), at_columns[..., None])
+        return torch.stack(shifted, dim=2)
+
+
+def _node(signals: Tensor, nodes: Tensor) -> Tensor:
+    """What (chains, flips, pairs, nodes) hold at one node (chains, flips): (chains, flips, pairs)."""
+    return signals.gather(-1, _column(nodes, signals[..., 0]))[..., 0]
+
+
+def _column(nodes: Tensor, like: Tensor) -> Tensor:
+    return nodes[..., None, None].expand(*like.shape, 1)
+
 
 def _combine(shifted: list[Tensor], coefficients: Tensor) -> Tensor:
     weights = coefficients[:, :, None, None].unbind(1)

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..filters._base import flipped_graphs
 from ._langevin import AnnealingSettings, ChainState, Denoiser, NormalSource
 from ._problem import Problem
 from ._theta import fit_theta, leap_theta, log_marginal_likelihood, sample_noise_std, sample_theta, theta_precision
@@ -46,6 +47,10 @@ _PRIOR_NOISE = (1.5, 0.5)
 # the next full sweep, which is every so many. Most pairs are that certain most of the time.
 _CERTAIN = -12.0
 _SWEEPS_BETWEEN_FULL_ONES = 4
+# How many pairs a chain looks ahead at first, and how many numbers all that is looked at may hold: more would not stay
+# in the processor's cache.
+_FIRST_LOOK = 8
+_NUMBERS_AT_ONCE = 2**18
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
 
@@ -201,39 +206,96 @@ def _flip_sweep(
 ) -> Tensor:
     """Draw the pairs of every chain in their order, in place, and return the log-likelihood at the end.
 
+    Most pairs stay as they are, so a chain looks several pairs ahead at once, as if none of them flipped. What it saw
+    holds up to the first that does, and from there it looks again: the draws are those of one pair after the other.
+
     `likelihood_gain` (chains, unknown pairs) is kept up to date with what a flip of each pair, as it stands, would add
     to the log-likelihood when it was last looked at.
     """
-    chains = torch.arange(len(adjacency), device=adjacency.device)
-    evaluate = _log_likelihood_of_graphs(problem, state, settings.temperature)
-    log_likelihood = evaluate(adjacency)
-    for pair, is_drawn, threshold in zip(*(visit.unbind(1) for visit in visits), strict=True):
+    likelihood = _FlipLikelihood.given(problem, state, settings.temperature)
+    log_likelihood = likelihood.of_graphs(adjacency)
+    chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
+    n_visits, place = visits.is_drawn.sum(1, keepdim=True), torch.zeros_like(chains)
+    ahead, most_ahead = _FIRST_LOOK, max(1, _NUMBERS_AT_ONCE // (len(adjacency) * likelihood.n_numbers))
+    while (n_left := int((n_visits - place).max())) > 0:
+        ahead = min(ahead, n_left, most_ahead)
+        look = place + torch.arange(ahead, device=place.device)
+        in_range, look = look < n_visits, look.clamp_max(visits.pairs.shape[1] - 1)
+        pair = visits.pairs.gather(1, look)
         rows, columns = problem.rows[pair], problem.columns[pair]
         before = adjacency[chains, rows, columns]
-        _set_pair(adjacency, chains, rows, columns, 1 - before)
-        flipped = evaluate(adjacency)
+        flipped = likelihood.of_flips(adjacency, rows, columns)
         # Where the flipped graph has no finite likelihood, the pair stays.
-        gain = (flipped - log_likelihood).nan_to_num(-torch.inf)
-        flips = is_drawn & (threshold < (gain + (1 - 2 * before) * prior[chains, pair]) / settings.temperature)
-        _set_pair(adjacency, chains, rows, columns, torch.where(flips, 1 - before, before))
-        log_likelihood = torch.where(flips, flipped, log_likelihood)
-        likelihood_gain[chains, pair] = torch.where(flips, -gain, gain)
+        gain = (flipped - log_likelihood[:, None]).nan_to_num(-torch.inf)
+        odds = (gain + (1 - 2 * before) * prior.gather(1, pair)) / settings.temperature
+        flips = in_range & (visits.thresholds.gather(1, look) < odds)
+        is_settled = in_range & (flips.cumsum(1) - flips.long() == 0)
+        seen = torch.where(flips, -gain, gain)
+        likelihood_gain[chains.expand_as(pair)[is_settled], pair[is_settled]] = seen[is_settled]
+        chain, step = (flips & is_settled).nonzero(as_tuple=True)
+        _set_pair(adjacency, chain, rows[chain, step], columns[chain, step], 1 - before[chain, step])
+        log_likelihood[chain] = flipped[chain, step]
+        n_settled = is_settled.sum(1, keepdim=True)
+        place = place + n_settled
+        ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
     return log_likelihood
 
 
-def _log_likelihood_of_graphs(problem: Problem, state: ChainState, temperature: float) -> Callable[[Tensor], Tensor]:
+def _next_look(ahead: int, n_settled: float) -> int:
+    """How many pairs to look ahead after chains got through `n_settled` of them on average."""
+    if n_settled > 0.75 * ahead:
+        return 2 * ahead
+    return max(1, ahead // 2) if n_settled < 0.4 * ahead else ahead
+
+
+class _FlipLikelihood(NamedTuple):
     """The log-likelihood as a function of the graph alone.
 
     Where theta can be integrated out, it is: with theta held, a pair whose flip changes the best theta hardly flips.
     """
-    if not problem.filter.linear_in_theta:
-        return lambda adjacency: problem.log_likelihood(adjacency, state.theta, state.noise_std)
-    # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
-    # factor is taken out again where all odds are divided by the temperature.
-    noise_std = state.noise_std * temperature**0.5
-    precision = theta_precision(problem, noise_std)
-    dtype = state.pairs.dtype
-    return lambda adjacency: (temperature * log_marginal_likelihood(problem, adjacency, noise_std, precision)).to(dtype)
+
+    of_graphs: Callable[[Tensor], Tensor]  # of (chains, nodes, nodes): (chains,)
+    of_flips: Callable[[Tensor, Tensor, Tensor], Tensor]  # of graphs, rows and columns (chains, flips): (chains, flips)
+    n_numbers: int  # that one flip needs
+
+    @classmethod
+    def given(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
+        if problem.filter.linear_in_theta:
+            return cls._with_theta_integrated_out(problem, state, temperature)
+
+        def of_graphs(adjacency: Tensor) -> Tensor:
+            theta, noise_std = _repeated(len(adjacency), state.theta, state.noise_std)
+            return problem.log_likelihood(adjacency, theta, noise_std)
+
+        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+            return of_graphs(flipped_graphs(adjacency, rows, columns).flatten(0, 1)).view_as(rows)
+
+        return cls(of_graphs, of_flips, problem.n_nodes**2)
+
+    @classmethod
+    def _with_theta_integrated_out(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
+        # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
+        # factor is taken out again where all odds are divided by the temperature.
+        tempered = state.noise_std * temperature**0.5
+        prior_precision = theta_precision(problem, tempered)
+
+        def of_design(design: Tensor) -> Tensor:
+            noise_std, precision = _repeated(len(design), tempered, prior_precision)
+            return (temperature * log_marginal_likelihood(problem, design, noise_std, precision)).to(state.pairs.dtype)
+
+        def of_graphs(adjacency: Tensor) -> Tensor:
+            return of_design(problem.filter.design(adjacency, problem.inputs))
+
+        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+            designs = problem.filter.flipped_designs(adjacency, problem.inputs, rows, columns)
+            return of_design(designs.flatten(0, 1)).view_as(rows)
+
+        return cls(of_graphs, of_flips, problem.inputs.numel() * problem.filter.n_parameters())
+
+
+def _repeated(n_graphs: int, *values: Tensor) -> tuple[Tensor, ...]:
+    """Repeat what belongs to a chain (chains, ...) for each of its graphs."""
+    return tuple(value.repeat_interleave(n_graphs // len(value), dim=0) for value in values)
 
 
 def _set_pair(adjacency: Tensor, chains: Tensor, rows: Tensor, columns: Tensor, values: Tensor) -> None:

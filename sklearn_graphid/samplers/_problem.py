@@ -82,6 +82,11 @@ class Problem:
         """How many numbers were measured."""
         return int(self.measured.sum())
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every output was measured."""
+        return self.n_measured == self.measured.numel()
+
     def assemble(self, pairs: Tensor) -> Tensor:
         """Spread (chains, unknown pairs) into symmetric matrices (chains, nodes, nodes) over what is known."""
         return self._spread(pairs, self.base)

@@ -72,13 +72,26 @@ def _normal_equations(
 ) -> _NormalEquations:
     """Least squares around theta, in double precision; `precision` (chains, 1) is the prior's, for noise of one."""
     outputs, jacobian = problem.filter.theta_jacobian(adjacency, theta, problem.inputs)
-    residuals = ((problem.targets - outputs) * problem.measured).flatten(1).double()
-    jacobian = (jacobian * problem.measured[..., None]).flatten(1, 2).double()
-    gram = jacobian.mT @ jacobian
+    return _solved(problem, problem.targets - outputs, jacobian.movedim(-1, 1), theta, precision, damping)
+
+
+def _solved(
+    problem: Problem,
+    residuals: Tensor,
+    design: Tensor,
+    theta: Tensor,
+    precision: Tensor | float,
+    damping: Tensor | float = 0.0,
+) -> _NormalEquations:
+    """The same from residuals (chains, pairs, nodes) and what theta is multiplied by, see `GraphFilter.design`."""
+    if not problem.is_complete:
+        residuals, design = residuals * problem.measured, design * problem.measured
+    residuals, design = residuals.flatten(1).double(), design.flatten(2).double()
+    gram = design @ design.mT
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
     added = precision + (damping + _RELATIVE_RIDGE) * diagonal + torch.finfo(torch.float64).tiny ** 0.5
     cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(added))
-    slope = (jacobian.mT @ residuals[..., None])[..., 0] - precision * theta.double()
+    slope = (design @ residuals[..., None])[..., 0] - precision * theta.double()
     step = torch.cholesky_solve(slope[..., None], cholesky)[..., 0]
     return _NormalEquations(residuals.square().sum(-1), cholesky, step)
 
@@ -99,10 +112,10 @@ def _log_density(problem: Problem, theta: Tensor, squares: Tensor, noise_std: Te
     return prior - 0.5 * squares.double() / noise_std.double() ** 2
 
 
-def log_marginal_likelihood(problem: Problem, adjacency: Tensor, noise_std: Tensor, precision: Tensor) -> Tensor:
-    """Log-likelihood (chains,) with theta integrated out, for a filter that is linear in it."""
-    zero = adjacency.new_zeros(len(adjacency), problem.filter.n_parameters())
-    equations = _normal_equations(problem, adjacency, zero, precision)
+def log_marginal_likelihood(problem: Problem, design: Tensor, noise_std: Tensor, precision: Tensor) -> Tensor:
+    """Log-likelihood (chains,) with theta integrated out, for a filter that is linear in it and has this design."""
+    zero = design.new_zeros(design.shape[:2])
+    equations = _solved(problem, problem.targets.expand(len(design), -1, -1), design, zero, precision)
     explained = (equations.cholesky.mT @ equations.step[..., None]).square().sum((-2, -1))
     log_volume = equations.cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     variance = noise_std.double() ** 2

@@ -28,7 +28,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import _theta
+from sklearn_graphid.samplers import _edge_flip, _theta
 
 EDGE_FLIPS = {"algorithm": "edge-flip", "sigma_max": 1.0, "sigma_min": 0.4, "n_levels": 15, "n_steps": 1}
 THETA_GRID = np.linspace(0, 3, 3001)[1:]
@@ -306,6 +306,21 @@ def test_default_settings_mix_where_graph_and_theta_depend_on_one_another():
     question = Question(PolynomialFilter(2), [0.5, 0.4, 0.2], prior=BLOCKS, n_chains=1000, **HOUSE)
     errors = marginal_errors(question, enumerate_graphs(question), fit(question))
     assert errors.max() < marginal_tolerance(question.n_chains)
+
+
+@pytest.mark.parametrize("name", ["blocks-second-order", "heat-unknown-noise"])
+def test_looking_ahead_draws_what_one_pair_after_the_other_would(name):
+    """One look at a time is plain Gibbs sampling; longer ones differ by rounding alone, which flips next to nothing."""
+    question = QUESTIONS[name]
+    fits = []
+    for first, most in [(1, 1), (5, 2**18)]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_edge_flip, "_FIRST_LOOK", first)
+            patch.setattr(_edge_flip, "_NUMBERS_AT_ONCE", most)
+            fits.append(fit(question, n_chains=16))
+    (one, one_theta), (many, many_theta) = (identifier.sample(16 * 12, random_state=0) for identifier in fits)
+    assert np.array_equal(one, many)
+    np.testing.assert_allclose(one_theta, many_theta, rtol=1e-4, atol=1e-5)
 
 
 # How far off Langevin dynamics is. These are not targets, but facts: the likelihood is taken at the soft matrix instead
