@@ -28,7 +28,7 @@ _NARROWEST_RANGE = 2.0
 
 
 class HeatDiffusionFilter(GraphFilter):
-    """h(A) = exp(-theta L) with 0 <= theta <= theta_max: heat that has spread over the graph for a time theta.
+    """h(A) = exp(-theta L) with theta_min <= theta <= theta_max: heat that has spread over the graph for a time theta.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class HeatDiffusionFilter(GraphFilter):
         Where theta is expected: it starts at a uniform draw between the two, and is between them with even odds before
         the data are seen. Its prior is log-logistic with these quartiles, whose long tails let the data overrule it. A
         range of less than a factor of two counts as one, and one that begins at zero says nothing.
-    theta_max : float, default=10.0
-        The longest time that is considered. Once the heat is even, more time changes nothing, and without an end the
-        data could not rule out any.
+    theta_min, theta_max : float, default=0.0 and 10.0
+        The shortest and the longest time that are considered. Once the heat is even, more time changes nothing, and
+        without an end the data could not rule out any. Where you know the time to lie in a range, say so here.
 
     Examples
     --------
@@ -58,11 +58,13 @@ class HeatDiffusionFilter(GraphFilter):
         laplacian: str = "combinatorial",
         initial_low: float = 0.3,
         initial_high: float = 0.7,
+        theta_min: float = 0.0,
         theta_max: float = 10.0,
     ):
         self.laplacian = laplacian
         self.initial_low = initial_low
         self.initial_high = initial_high
+        self.theta_min = theta_min
         self.theta_max = theta_max
 
     def check(self) -> None:
@@ -70,17 +72,18 @@ class HeatDiffusionFilter(GraphFilter):
             raise ValueError(
                 f"HeatDiffusionFilter got laplacian={self.laplacian!r}; expected one of {', '.join(LAPLACIANS)}."
             )
-        if not 0 <= self.initial_low <= self.initial_high <= self.theta_max < float("inf"):
+        if not 0 <= self.theta_min <= self.initial_low <= self.initial_high <= self.theta_max < float("inf"):
             raise ValueError(
-                f"HeatDiffusionFilter got initial_low={self.initial_low!r}, initial_high={self.initial_high!r} and "
-                f"theta_max={self.theta_max!r}; expected 0 <= initial_low <= initial_high <= theta_max."
+                f"HeatDiffusionFilter got initial_low={self.initial_low!r}, initial_high={self.initial_high!r}, "
+                f"theta_min={self.theta_min!r} and theta_max={self.theta_max!r}; "
+                f"expected 0 <= theta_min <= initial_low <= initial_high <= theta_max."
             )
 
     def parameter_names(self) -> list[str]:
         return ["theta"]
 
     def bounds(self) -> list[tuple[float, float]]:
-        return [(0.0, float(self.theta_max))]
+        return [(float(self.theta_min), float(self.theta_max))]
 
     def initial_range(self) -> list[tuple[float, float]]:
         return [(self.initial_low, self.initial_high)]

@@ -195,6 +195,8 @@ def test_callable_of_the_wrong_shape_is_named():
 def test_theta_is_kept_within_its_bounds():
     heat = HeatDiffusionFilter().constrain(torch.tensor([[-1.0], [2.0]]))
     assert heat.flatten().tolist() == [0.0, 2.0]
+    narrow = HeatDiffusionFilter(theta_min=0.25, theta_max=1.0).constrain(torch.tensor([[-1.0], [2.0]]))
+    assert narrow.flatten().tolist() == [0.25, 1.0]
     bounded = CallableFilter(hill, names=("gain", "shift"), limits=((0.0, 1.0), (-1.0, 0.0)))
     assert bounded.constrain(torch.tensor([[5.0, 5.0]])).tolist() == [[1.0, 0.0]]
     assert bounded.initial_range() == [(0.0, 0.1), (-0.1, 0.0)]
@@ -269,6 +271,7 @@ def test_single_precision_heat_agrees_with_double(n_nodes):
         (ARMAFilter(initial_scale=-1), ValueError, "initial_scale=-1"),
         (HeatDiffusionFilter(laplacian="signless"), ValueError, "laplacian='signless'"),
         (HeatDiffusionFilter(initial_low=1.0), ValueError, "initial_low <= initial_high"),
+        (HeatDiffusionFilter(theta_min=0.4), ValueError, "theta_min=0.4"),
         (CallableFilter("hill"), TypeError, "function='hill'"),
         (CallableFilter(hill, names="gain"), ValueError, "names='gain'"),
         (CallableFilter(hill, names=("a", "b"), limits=((0, 1),)), ValueError, "1 limits for 2 names"),
