@@ -8,6 +8,8 @@ import numpy as np
 from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
 
+from .priors._surprise import deviations_in_words
+
 __all__ = [
     "LEVEL",
     "LONGEST_SETTING",
@@ -96,20 +98,22 @@ def prior_mismatch(estimator: Any) -> str:
 
 
 def _distance(surprise: float) -> str:
-    # A network that the prior takes for impossible is any number of deviations away; the digits would say nothing.
-    deviations = f"{surprise:.1f}" if surprise < 100 else "more than 100"
-    return f"{deviations} standard deviations away from them, where up to 3 are usual"
+    return f"{deviations_in_words(surprise)} away from them, where up to 3 are usual"
 
 
 def noise_in_words(estimator: Any) -> str:
-    """The noise level, and where it comes from."""
-    level = number(estimator.noise_std_)
+    """The noise level, where it comes from, and what it leaves of the outputs for the network to explain."""
+    level = f"standard deviation {number(estimator.noise_std_)}"
     if estimator.get_params(deep=False).get("noise_std") is not None and hasattr(estimator, "noise_std_samples_"):
-        return f"standard deviation {level}, as given"
-    if len(getattr(estimator, "noise_std_samples_", ())) > 1:
+        source = "as given"
+    elif len(getattr(estimator, "noise_std_samples_", ())) > 1:
         low, high = estimator.noise_std_interval(LEVEL)
-        return f"standard deviation {level}, estimated ({LEVEL:.0%} between {number(low)} and {number(high)})"
-    return f"standard deviation {level}, estimated"
+        source = f"estimated ({LEVEL:.0%} between {number(low)} and {number(high)})"
+    else:
+        source = "estimated"
+    power = estimator._output_power
+    share = min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0
+    return f"{level}, {source}; it makes up {percent(share)} of the outputs' mean square"
 
 
 def count(n_things: int, noun: str) -> str:

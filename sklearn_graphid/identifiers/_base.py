@@ -118,6 +118,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             raise ValueError("Y holds nothing but nan; expected at least one measured output.")
         self._output_nodes = observed_columns(self.observed_nodes, outputs.shape[1], X.shape[1])
         self._n_pairs, self._n_measured = len(outputs), int((~np.isnan(outputs)).sum())
+        self._output_power = float(np.nanmean(outputs**2))
         full = np.full(X.shape, np.nan)
         full[:, self._output_nodes] = outputs
         return X, full

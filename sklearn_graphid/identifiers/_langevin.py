@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from .._known_edges import KnownEdges
 from .._validation import FloatArray, check_edge_probabilities
 from ..priors import ErdosRenyiPrior, GraphPrior, GraphPriorScore
+from ..priors._surprise import deviations_in_words
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
@@ -225,7 +226,7 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
     if not smallest / 2 <= known.n_nodes <= 2 * largest:
         reason = f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
     elif (surprise := prior.surprise(known)) > _LARGEST_SURPRISE:
-        reason = f"its known part lies {surprise:.1f} standard deviations away from the training graphs"
+        reason = f"its known part lies {deviations_in_words(surprise)} away from the training graphs"
     else:
         return
     warnings.warn(f"the network does not look like what the prior knows: {reason}.", UserWarning, stacklevel=8)

@@ -22,7 +22,7 @@ from .._torch import seeded_generator
 from .._validation import FloatArray
 from ..nn import graphs_at_once
 
-__all__ = ["Calibration", "calibrate_surprise", "surprise"]
+__all__ = ["Calibration", "calibrate_surprise", "deviations_in_words", "surprise"]
 
 # The shares of known pairs at which training graphs are measured; in between, moments are interpolated.
 _SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -113,3 +113,9 @@ def _interpolate(share: float, shares: FloatArray, values: FloatArray) -> FloatA
     upper = int(np.searchsorted(shares, share).clip(1, len(shares) - 1))
     weight = float(np.clip((share - shares[upper - 1]) / (shares[upper] - shares[upper - 1]), 0, 1))
     return np.asarray((1 - weight) * values[upper - 1] + weight * values[upper])
+
+
+def deviations_in_words(surprise: float) -> str:
+    """So many standard deviations."""
+    # A network that the prior takes for impossible is any number of them away; the digits would say nothing.
+    return f"{surprise:.1f} standard deviations" if surprise < 100 else "more than 100 standard deviations"

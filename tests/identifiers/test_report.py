@@ -111,10 +111,14 @@ def test_what_was_given_is_told(page, fitted):
     assert given["Filter"] == "PolynomialFilter(initial_scale=0.1, order=2). A polynomial of the adjacency matrix."
     assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
     low, high = fitted.noise_std_interval()
-    assert (
-        given["Noise"]
-        == f"standard deviation {fitted.noise_std_:.3g}, estimated (90% between {low:.3g} and {high:.3g})"
-    )
+    found = f"standard deviation {fitted.noise_std_:.3g}, estimated (90% between {low:.3g} and {high:.3g})"
+    words, _, share = given["Noise"].partition("; it makes up ")
+    assert words == found
+    # Three digits of a share that the outputs of the fixture say again.
+    _, Y = make_system(nx.to_numpy_array(nx.grid_2d_graph(4, 4)), "polynomial", [0.3, 0.2, -0.05], 2, random_state=0)
+    expected = min(1.0, fitted.noise_std_**2 / np.mean(Y**2))
+    assert float(share.partition("%")[0]) == pytest.approx(100 * expected, rel=0.006)
+    assert share.endswith("% of the outputs' mean square")
 
 
 def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
