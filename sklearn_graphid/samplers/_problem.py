@@ -54,7 +54,8 @@ class Problem:
         rows, columns = known.unknown_pairs()
         return cls(
             filter=filter,
-            inputs=torch.tensor(inputs, dtype=dtype, device=device),
+            # Frames keep their columns together, arrays their rows; products of the two differ in their last bits.
+            inputs=torch.tensor(np.ascontiguousarray(inputs), dtype=dtype, device=device),
             targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),
             measured=torch.tensor(~np.isnan(outputs), dtype=dtype, device=device),
             base=torch.tensor(known.values, dtype=dtype, device=device),
