@@ -4,7 +4,7 @@
 
 A chain-step of "langevin" moves all unknown pairs of one chain once; a chain-step of "edge-flip" draws one pair of one
 chain. The published implementation does about 10 Langevin chain-steps per second at 49 nodes and 25 at 16, on a
-machine with two cores.
+machine with two cores. Sixteen chains are a batch, which one core runs; with 32 chains both have work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from sklearn_graphid import LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
 RESULTS = Path(__file__).parent / "results"
-N_CHAINS = 16
 N_PAIRS = 10
 PUBLISHED_STEPS_PER_SECOND = {49: 10, 20: 25}
 
@@ -44,35 +43,33 @@ def make_case(n_nodes: int) -> tuple[str, Any, np.ndarray, np.ndarray, Any]:
 def seconds_of_fit(identifier: Any, X: np.ndarray, Y: np.ndarray, known: Any, n_repeats: int) -> float:
     """Best of several fits; the machine's other work only ever adds to it."""
     times = []
-    for _ in range(n_repeats):
+    for _ in range(n_repeats + 1):  # the first one starts the workers, too
         start = time.perf_counter()
         identifier.fit(X, Y, known)
         times.append(time.perf_counter() - start)
-    return min(times)
+    return min(times[1:])
 
 
 def bench(n_nodes: int, n_repeats: int, n_jobs: int) -> list[dict[str, Any]]:
     """Rows of the table for one size."""
     filter, prior, X, Y, known = make_case(n_nodes)
-    common: dict[str, Any] = {"noise_std": 1.0, "n_chains": N_CHAINS, "n_jobs": n_jobs, "random_state": 0}
-    edge_flip = LangevinSystemIdentifier(filter, prior, **common)
-    levels = {"n_levels": 5, "n_steps": 20, "sigma_max": 0.5, "sigma_min": 0.03}
-    langevin = LangevinSystemIdentifier(filter, prior, algorithm="langevin", **levels, **common)
+    common: dict[str, Any] = {"noise_std": 1.0, "n_jobs": n_jobs, "random_state": 0}
+    schedule = {"n_levels": 10, "n_steps": 20, "sigma_max": 0.5, "sigma_min": 0.03}
     rows = []
-    for identifier in (langevin, edge_flip):
-        steps = N_CHAINS * identifier.n_levels * identifier.n_steps
-        if identifier is edge_flip:
-            steps *= known.n_unknown
-        seconds = seconds_of_fit(identifier, X, Y, known, n_repeats)
-        row = {
-            "nodes": n_nodes,
-            "algorithm": identifier.algorithm,
-            "seconds": seconds,
-            "steps_per_second": steps / seconds,
-        }
-        if identifier is langevin:
-            row["over_published"] = steps / seconds / PUBLISHED_STEPS_PER_SECOND[n_nodes]
-        rows.append(row)
+    for n_chains in (16, 32):
+        langevin = LangevinSystemIdentifier(
+            filter, prior, algorithm="langevin", n_chains=n_chains, **schedule, **common
+        )
+        seconds = seconds_of_fit(langevin, X, Y, known, n_repeats)
+        rate = n_chains * langevin.n_levels * langevin.n_steps / seconds
+        ratio = rate / PUBLISHED_STEPS_PER_SECOND[n_nodes]
+        rows.append({"nodes": n_nodes, "algorithm": "langevin", "chains": n_chains, "seconds": seconds})
+        rows[-1] |= {"steps_per_second": rate, "over_published": ratio}
+    default = LangevinSystemIdentifier(filter, prior, **common)
+    seconds = seconds_of_fit(default, X, Y, known, n_repeats)
+    n_draws = default.n_chains * len(default.diagnostics_["sigma"]) * known.n_unknown
+    rows.append({"nodes": n_nodes, "algorithm": "edge-flip", "chains": default.n_chains, "seconds": seconds})
+    rows[-1] |= {"steps_per_second": n_draws / seconds}
     return rows
 
 
@@ -85,13 +82,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows = [row for n in (20, 49) for row in bench(n, 1 if arguments.quick else 3, arguments.n_jobs)]
     lines = [
-        "| nodes | algorithm | chain-steps per second | over published | seconds of the fit |",
-        "|---|---|---|---|---|",
+        "| nodes | algorithm | chains | chain-steps per second | over published | seconds of the fit |",
+        "|---|---|---|---|---|---|",
     ]
     for row in rows:
         ratio = f"{row['over_published']:.0f}" if "over_published" in row else ""
         steps, seconds = f"{row['steps_per_second']:.0f}", f"{row['seconds']:.2f}"
-        lines.append(f"| {row['nodes']} | {row['algorithm']} | {steps} | {ratio} | {seconds} |")
+        lines.append(f"| {row['nodes']} | {row['algorithm']} | {row['chains']} | {steps} | {ratio} | {seconds} |")
     RESULTS.mkdir(exist_ok=True)
     stem = RESULTS / ("sampler_quick" if arguments.quick else "sampler")
     stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
