@@ -27,7 +27,7 @@ lint: .venv/.installed-dev  ## ruff and mypy
 	$(BIN)/mypy
 
 unit: .venv/.installed-dev  ## tests and docstring examples, with coverage
-	$(BIN)/pytest --cov --cov-fail-under=95
+	$(BIN)/pytest -m "" --cov --cov-fail-under=95
 
 wheel-check: .venv/.installed-dev  ## build wheel and sdist, and use the wheel in an empty environment
 	$(BIN)/python .ci/check_wheel.py

@@ -168,6 +168,7 @@ def test_nothing_works_before_fit(method):
 # What another run would find
 
 
+@pytest.mark.slow
 def test_monte_carlo_errors_are_the_spread_over_runs():
     """Two pairs of data and six nodes: 24 runs scatter as much as each says it would."""
     path = nx.to_numpy_array(nx.path_graph(6))

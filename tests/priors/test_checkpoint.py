@@ -117,6 +117,7 @@ GraphPriorScore(n_levels=2, max_epochs=4, random_state=0, checkpoint_path=sys.ar
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 @pytest.mark.parametrize("moment", ["step", "write"])
 def test_process_that_is_killed_in_the_middle_loses_no_more_than_an_epoch(path, moment):

@@ -17,6 +17,8 @@ from sklearn_graphid import LangevinSystemIdentifier, compare_identifiers, ident
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.scorers import log_likelihood_scorer, make_edge_f1_scorer
 
+pytestmark = pytest.mark.slow
+
 TINY = {"n_chains": 1, "n_levels": 1, "n_steps": 1, "random_state": 0}
 
 

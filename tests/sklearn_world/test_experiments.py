@@ -31,6 +31,8 @@ from sklearn_graphid.filters import CallableFilter, PolynomialFilter
 from sklearn_graphid.metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score, theta_nrmse
 from sklearn_graphid.plotting import ComparisonDisplay
 
+pytestmark = pytest.mark.slow
+
 FIRST = ["name", "n_nodes", "n_pairs", "n_unknown", "n_edges", "n_edges_found", "theta", "noise_std"]
 MEASURES = ["edge_f1", "edge_roc_auc", "edge_calibration_error", "theta_nrmse"]
 LAST = ["seconds", "warnings", "error_type", "error_message"]

@@ -24,7 +24,10 @@ from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, identify_
 from sklearn_graphid.datasets import make_grid_graphs
 
 # The shipped prior was trained on larger networks and says so; here only its passage through scikit-learn matters.
-pytestmark = pytest.mark.filterwarnings("ignore:the network does not look like:UserWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:the network does not look like:UserWarning"),
+]
 
 
 @pytest.fixture(params=["trained", "shipped"])

@@ -39,6 +39,8 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter
 
+pytestmark = pytest.mark.slow
+
 ROUTING = pytest.mark.parametrize("routing", [False, True], ids=["", "routed"])
 
 
