@@ -13,6 +13,7 @@ it ends, and a run that is in the file is not done again, so an interrupted benc
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import time
 import warnings
@@ -46,22 +47,8 @@ N_PAIRS = (1, 5, 10, 15)
 SEED = 20_240_414
 N_DEVELOPMENT = 100  # of the ego-nets that no prior was trained on
 # The paper's figures, read from its plots; the oracle is a maximum-likelihood theta that is told the true graph.
-PAPER = {
-    ("grids", "paper", "f1"): (0.337, 0.670, 0.822, 0.883),
-    ("grids", "likelihood", "f1"): (0.176, 0.344, 0.528, 0.649),
-    ("grids", "adam", "f1"): (0.196, 0.428, 0.671, 0.769),
-    ("grids", "paper", "theta_nrmse"): (0.554, 0.202, 0.131, 0.116),
-    ("grids", "likelihood", "theta_nrmse"): (0.710, 0.360, 0.249, 0.196),
-    ("grids", "adam", "theta_nrmse"): (1.256, 0.580, 0.244, 0.181),
-    ("grids", "oracle", "theta_nrmse"): (0.456, 0.164, 0.118, 0.104),
-    ("deezer", "paper", "f1"): (0.688, 0.743, 0.795, 0.839),
-    ("deezer", "likelihood", "f1"): (0.291, 0.423, 0.531, 0.626),
-    ("deezer", "adam", "f1"): (0.380, 0.534, 0.676, 0.744),
-    ("deezer", "paper", "theta_nrmse"): (0.236, 0.145, 0.118, 0.108),
-    ("deezer", "likelihood", "theta_nrmse"): (0.463, 0.411, 0.360, 0.316),
-    ("deezer", "adam", "theta_nrmse"): (0.309, 0.244, 0.190, 0.166),
-    ("deezer", "oracle", "theta_nrmse"): (0.126, 0.051, 0.039, 0.033),
-}
+with (RESULTS / "published.csv").open() as _file:
+    PAPER = {tuple(row[:3]): tuple(map(float, row[3:])) for row in list(csv.reader(_file))[1:]}
 
 
 class Experiment(NamedTuple):

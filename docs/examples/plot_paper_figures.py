@@ -17,22 +17,7 @@ run by this package, and this package's defaults.
 
 import pandas as pd
 
-PUBLISHED = {  # with 1, 5, 10 and 15 pairs
-    ("grids", "paper", "f1"): (0.337, 0.670, 0.822, 0.883),
-    ("grids", "likelihood", "f1"): (0.176, 0.344, 0.528, 0.649),
-    ("grids", "adam", "f1"): (0.196, 0.428, 0.671, 0.769),
-    ("grids", "paper", "theta_nrmse"): (0.554, 0.202, 0.131, 0.116),
-    ("grids", "likelihood", "theta_nrmse"): (0.710, 0.360, 0.249, 0.196),
-    ("grids", "adam", "theta_nrmse"): (1.256, 0.580, 0.244, 0.181),
-    ("grids", "oracle", "theta_nrmse"): (0.456, 0.164, 0.118, 0.104),
-    ("deezer", "paper", "f1"): (0.688, 0.743, 0.795, 0.839),
-    ("deezer", "likelihood", "f1"): (0.291, 0.423, 0.531, 0.626),
-    ("deezer", "adam", "f1"): (0.380, 0.534, 0.676, 0.744),
-    ("deezer", "paper", "theta_nrmse"): (0.236, 0.145, 0.118, 0.108),
-    ("deezer", "likelihood", "theta_nrmse"): (0.463, 0.411, 0.360, 0.316),
-    ("deezer", "adam", "theta_nrmse"): (0.309, 0.244, 0.190, 0.166),
-    ("deezer", "oracle", "theta_nrmse"): (0.126, 0.051, 0.039, 0.033),
-}
+published = pd.read_csv("../../benchmarks/results/published.csv", index_col=[0, 1, 2])  # with 1, 5, 10 and 15 pairs
 runs = pd.read_json("../../benchmarks/results/paper.jsonl", lines=True)  # a line is a method on a graph
 measured = runs.groupby(["experiment", "method", "K"])[["f1", "theta_nrmse"]].agg(["mean", "sem", "size"])
 
@@ -64,9 +49,9 @@ for (experiment, title), row in zip(experiments.items(), axes, strict=True):
             if len(points):
                 look = {"color": color, "marker": marker, "linestyle": line, "linewidth": 1.6, "capsize": 3}
                 ax.errorbar(points.index, points["mean"], points["sem"], label=name, **look)
-            if (experiment, method, measure) in PUBLISHED:
+            if (experiment, method, measure) in published.index:
                 hollow = {"linestyle": "none", "marker": marker, "markersize": 10, "markeredgecolor": color}
-                ax.plot((1, 5, 10, 15), PUBLISHED[experiment, method, measure], markerfacecolor="none", **hollow)
+                ax.plot((1, 5, 10, 15), published.loc[experiment, method, measure], markerfacecolor="none", **hollow)
         ax.set(title=title, ylabel=label, xticks=(1, 5, 10, 15))
         ax.spines[["top", "right"]].set_visible(False)
     row[0].set_ylim(0, 1.03)
