@@ -235,7 +235,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(rows: list[dict[str, Any]], folder: Path) -> None:
+def draw(rows: list[dict[str, Any]], stem: Path) -> None:
     """The paper's two figures: F1 and theta's error against K."""
     import matplotlib
 
@@ -294,7 +294,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
                 experiment
             ]
         )
-        figure.savefig(folder / f"paper_{experiment}.png", dpi=150)
+        figure.savefig(f"{stem}_{experiment}.png", dpi=150)
         plt.close(figure)
 
 
@@ -320,7 +320,7 @@ def main() -> None:
     rows = list(summarise(run(arguments, RESULTS / f"{arguments.results}.jsonl")))
     text = table(rows)
     (RESULTS / f"{arguments.results}.md").write_text(text + "\n")
-    draw(rows, RESULTS)
+    draw(rows, RESULTS / arguments.results)
     print(text)
 
 
