@@ -124,7 +124,7 @@ class _Visits(NamedTuple):
     """Which pair each chain looks at in turn, (chains, visits)."""
 
     pairs: Tensor
-    is_drawn: Tensor  # False where the chain has no more pairs to draw and waits for the others
+    is_drawn: Tensor  # those to be drawn come first; False where a chain has no more and waits for the others
     thresholds: Tensor  # log-odds of uniform numbers
 
 
