@@ -19,8 +19,9 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.pipeline import Pipeline
 
 from ._known_edges import KnownEdges
+from ._optional import require_pandas
 from ._torch import torch_threads
-from ._validation import check_adjacency
+from ._validation import check_named_adjacency
 from .metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score, theta_nrmse
 from .plotting import ComparisonDisplay
 from .scorers import identifier_of
@@ -213,16 +214,6 @@ def compare_identifiers(
     return ComparisonDisplay(frame=frame)
 
 
-def require_pandas(caller: str) -> None:
-    """Raise an ImportError that says how to get pandas, before any work is done."""
-    try:
-        import pandas  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'{caller} returns a pandas table, but pandas is not installed: pip install "sklearn-graphid[pandas]"'
-        ) from error
-
-
 # What comes in
 
 
@@ -257,7 +248,7 @@ def _check_system(system: Any, place: int) -> System:
     return replace(
         system,
         name=str(place) if system.name is None else system.name,
-        true_adjacency=_unless_none(check_adjacency, system.true_adjacency, f"{here}.true_adjacency"),
+        true_adjacency=_unless_none(check_named_adjacency, system.true_adjacency, f"{here}.true_adjacency"),
         true_theta=_unless_none(_check_theta, system.true_theta, f"{here}.true_theta"),
     )
 

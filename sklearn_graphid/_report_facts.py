@@ -39,7 +39,7 @@ def are_probabilities(estimator: Any) -> bool:
 
 def node_names(estimator: Any) -> list[str]:
     """The nodes as they are called, or their numbers."""
-    return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    return [str(name) for name in estimator.node_names_]
 
 
 def shortened(text: str, length: int) -> str:

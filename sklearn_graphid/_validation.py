@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ._names import Names, check_names, is_numbering, node_order, unless_numbers
+
 FloatArray = npt.NDArray[np.float64]
 
 __all__ = [
     "FloatArray",
+    "NamedMatrix",
     "as_float_array",
     "as_square_array",
     "check_adjacency",
     "check_edge_probabilities",
     "check_graphs",
+    "check_named_adjacency",
+    "read_matrix",
+    "refuse_dates",
 ]
 
 # Sums in another order differ in their last bits, in float32 around 1e-7; a matrix that is further from its
@@ -26,15 +32,80 @@ __all__ = [
 _SYMMETRY_TOLERANCE = 1e-6
 
 
+class NamedMatrix(NamedTuple):
+    """A square matrix over the nodes, and what the nodes are called; None where they have no names."""
+
+    values: FloatArray
+    names: Names | None
+
+    def in_order_of(self, reference: Names | None, name: str, reference_name: str) -> FloatArray:
+        """The values, rows and columns in the order of the reference's names; see `node_order`."""
+        order = node_order(self.names, reference, name, reference_name)
+        return self.values if order is None else self.values[np.ix_(order, order)]
+
+
+def read_matrix(matrix: Any, name: str) -> NamedMatrix:
+    """Read a matrix over the nodes with the names it carries.
+
+    The columns and the index of a DataFrame and the nodes of a networkx graph are names. Nodes that are numbered 0, 1,
+    2 ... come out in the order of their numbers.
+    """
+    if isinstance(matrix, NamedMatrix):
+        return matrix
+    if isinstance(matrix, nx.Graph):
+        values, names = _read_graph(matrix, name)
+    else:
+        values, names = as_float_array(matrix, name), None
+        if hasattr(matrix, "columns") and values.ndim == 2 and values.shape[0] == values.shape[1]:
+            values, names = _read_frame(matrix, values, name)
+    if names is not None and is_numbering(names):
+        order = np.argsort([int(str(label)) for label in names])
+        values, names = values[np.ix_(order, order)], tuple(names[place] for place in order)
+    return NamedMatrix(values, None if names is None else unless_numbers(names))
+
+
+def _read_graph(graph: nx.Graph, name: str) -> tuple[FloatArray, Names]:
+    if graph.is_directed() or graph.is_multigraph():
+        kind = type(graph).__name__
+        raise ValueError(f"{name} is a networkx {kind}; expected an undirected networkx.Graph.")
+    return nx.to_numpy_array(graph, dtype=float), tuple(graph.nodes)
+
+
+def _read_frame(frame: Any, values: FloatArray, name: str) -> tuple[FloatArray, Names]:
+    columns = check_names(frame.columns, f"{name}'s columns")
+    index = getattr(frame, "index", None)  # polars has none
+    rows = None if index is None else unless_numbers(check_names(index, f"{name}'s index"))
+    if rows is not None and unless_numbers(columns) is None:
+        return values, rows
+    order = node_order(rows, columns, f"the index of {name}", "its columns")
+    return values if order is None else values[order], columns
+
+
+def refuse_dates(data: Any, name: str) -> None:
+    """Raise TypeError for dates and durations, which numpy would turn into numbers of nanoseconds without a word."""
+    for dtype in _element_types(data):
+        is_temporal = getattr(dtype, "is_temporal", None)  # of polars
+        if getattr(dtype, "kind", "") in ("m", "M") or (callable(is_temporal) and is_temporal()):
+            raise TypeError(f"{name} holds dates or durations ({dtype}); expected numbers.")
+
+
+def _element_types(data: Any) -> list[Any]:
+    dtypes = getattr(data, "dtypes", getattr(data, "dtype", None))
+    if dtypes is not None:  # a frame has one for each column
+        return list(dtypes) if isinstance(dtypes, Iterable) else [dtypes]
+    try:
+        return [np.asarray(data).dtype]
+    except ValueError:  # rows of different lengths have no type in common, and the conversion that follows says so
+        return []
+
+
 def as_float_array(matrix: Any, name: str) -> FloatArray:
     """Turn an array, sparse matrix or networkx graph into a float array of whatever shape it has."""
-    if isinstance(matrix, nx.Graph):
-        if matrix.is_directed() or matrix.is_multigraph():
-            kind = type(matrix).__name__
-            raise ValueError(f"{name} is a networkx {kind}; expected an undirected networkx.Graph.")
-        matrix = nx.to_numpy_array(matrix, dtype=float)
-    elif sparse.issparse(matrix):
+    if isinstance(matrix, NamedMatrix | nx.Graph):
+        return read_matrix(matrix, name).values
+    if sparse.issparse(matrix):
         matrix = matrix.toarray()
+    refuse_dates(matrix, name)
     try:
         if np.iscomplexobj(matrix):
             raise TypeError("complex numbers")
@@ -74,7 +145,7 @@ def check_adjacency(adjacency: Any, name: str = "adjacency", min_nodes: int = 1)
     ndarray of shape (n_nodes, n_nodes)
         Symmetric, zeros on the diagonal, entries 0. or 1.
     """
-    array = as_square_array(adjacency, name)
+    array = as_square_array(read_matrix(adjacency, name), name)
     if len(array) < min_nodes:
         raise ValueError(f"{name} has {len(array)} node(s); expected at least {min_nodes}.")
     odd = array[(array != 0) & (array != 1)]
@@ -90,6 +161,12 @@ def check_adjacency(adjacency: Any, name: str = "adjacency", min_nodes: int = 1)
             f"{array[j, i]:g}; expected an undirected graph."
         )
     return array
+
+
+def check_named_adjacency(adjacency: Any, name: str = "adjacency") -> NamedMatrix:
+    """The same with the names of the nodes."""
+    matrix = read_matrix(adjacency, name)
+    return NamedMatrix(check_adjacency(matrix.values, name), matrix.names)
 
 
 def check_graphs(graphs: Any, name: str = "graphs", min_nodes: int = 2) -> list[FloatArray]:

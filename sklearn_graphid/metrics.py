@@ -1,10 +1,15 @@
-"""How good an identified system is: on the pairs of nodes that were unknown, and in theta."""
+"""How good an identified system is: on the pairs of nodes that were unknown, and in theta.
+
+Where the truth, the prediction and what was known carry names of nodes (networkx graphs, DataFrames, `KnownEdges`),
+they are matched by name. An array has no names and is matched by position: with the prediction or with what was known,
+if they have names, and with the truth otherwise.
+"""
 
 from __future__ import annotations
 
-import warnings
+import math
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -15,8 +20,9 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.utils import check_scalar
 
-from ._known_edges import KnownEdges
-from ._validation import FloatArray, as_square_array, check_adjacency
+from ._known_edges import KnownEdges, names_of_known
+from ._validation import FloatArray, as_square_array, check_named_adjacency, read_matrix
+from ._warnings import warn_caller
 
 __all__ = [
     "ReliabilityCurve",
@@ -64,6 +70,9 @@ def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, thr
     >>> round(edge_f1_score(nx.cycle_graph(4), nx.path_graph(4)), 3)
     0.857
     """
+    # A comparison with nan would find no edge at all.
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or math.isnan(threshold):
+        raise ValueError(f"threshold={threshold!r}; expected a number.")
     truth, scores = _unknown_pairs(true_adjacency, predicted, known, "predicted")
     if not len(truth):
         return _undefined("edge_f1_score", "no pair is unknown")
@@ -241,26 +250,26 @@ def theta_nrmse(theta_true: Any, theta_estimated: Any) -> float:
 
 
 def _undefined(metric: str, reason: str) -> float:
-    warnings.warn(f"{metric} is undefined and set to nan: {reason}.", UndefinedMetricWarning, stacklevel=3)
+    warn_caller(f"{metric} is undefined and set to nan: {reason}.", UndefinedMetricWarning)
     return float("nan")
 
 
 def _unknown_pairs(
     true_adjacency: Any, predicted: Any, known: Any, name: str
 ) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-    """Truth and prediction of each unknown pair."""
-    truth = check_adjacency(true_adjacency, "true_adjacency")
-    scores = as_square_array(predicted, name)
-    if scores.shape != truth.shape:
-        raise ValueError(f"{name} has shape {scores.shape} but true_adjacency has shape {truth.shape}.")
-    # Of a boolean array only the place is needed here, and the truth has the values.
-    values = truth if getattr(known, "dtype", None) == np.dtype(bool) else None
-    names = {"name": "known", "reference": "true_adjacency"}
-    unknown = KnownEdges.coerce(known, values, n_nodes=len(truth), **names).unknown_pairs()
-    asymmetry = np.abs(scores[unknown] - scores.T[unknown])
-    if not np.isfinite(scores[unknown]).all() or (asymmetry > 1e-6).any():
+    """Truth and prediction of each unknown pair, matched by the names of the nodes where there are some."""
+    truth, scores = check_named_adjacency(true_adjacency, "true_adjacency"), read_matrix(predicted, name)
+    if as_square_array(scores, name).shape != truth.values.shape:
+        raise ValueError(f"{name} has shape {scores.values.shape} but true_adjacency has shape {truth.values.shape}.")
+    # What an identifier found is an array without names, in the order of what it was told was known.
+    names = next((found for found in (scores.names, names_of_known(known), truth.names) if found is not None), None)
+    unknown = KnownEdges.of_graph(known, truth, names, "true_adjacency").unknown_pairs()
+    is_edge = truth.in_order_of(names, "true_adjacency", name if scores.names is not None else "known")[unknown] == 1
+    array = scores.in_order_of(names, name, "known")
+    asymmetry = np.abs(array[unknown] - array.T[unknown])
+    if not np.isfinite(array[unknown]).all() or (asymmetry > 1e-6).any():
         raise ValueError(f"{name} is not finite and symmetric on the unknown pairs; expected one number for each.")
-    return truth[unknown] == 1, scores[unknown]
+    return is_edge, array[unknown]
 
 
 def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[Any, Any, Any]]:

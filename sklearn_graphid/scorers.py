@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer as get_sklearn_scorer
-from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from ._known_edges import KnownEdges
-from ._validation import FloatArray, check_adjacency
+from ._known_edges import KnownEdges, names_of_known
+from ._validation import FloatArray, NamedMatrix, check_named_adjacency, refuse_dates
+from ._warnings import warn_caller
 from .metrics import edge_f1_score, edge_roc_auc_score
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "log_likelihood_scorer",
     "make_edge_f1_scorer",
     "make_edge_roc_auc_scorer",
+    "outputs_and_predictions",
+    "outputs_r2",
     "r2_scorer",
 ]
 
@@ -69,23 +72,24 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     True
     """
     noise_std = _noise_std_of(estimator)
-    outputs, predicted = _outputs_and_predictions(estimator, X, y)
+    outputs, predicted = outputs_and_predictions(estimator, X, y)
     residuals = (outputs - predicted)[~np.isnan(outputs)]
     return float(-0.5 * np.mean((residuals / noise_std) ** 2) - np.log(noise_std) - 0.5 * np.log(2 * np.pi))
 
 
 def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """R2 of the predicted outputs, the mean over the nodes, where outputs may be missing.
+    """R2 over all measured outputs: the `score` of every identifier, for pipelines and searches too.
 
-    With complete outputs it is `scoring="r2"`, which refuses nan.
+    Sums of squares are taken over all nodes together, so that nodes whose outputs vary more count more. scikit-learn's
+    own "r2" is the mean of the nodes' R2 instead, and refuses nan.
 
     Parameters
     ----------
     estimator : fitted identifier, or pipeline that ends in one
         The model.
-    X : array-like of shape (n_pairs, n_nodes)
+    X : array-like of shape (n_experiments, n_nodes)
         Inputs.
-    y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
+    y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
         Outputs; nan where nothing was measured.
 
     Returns
@@ -106,12 +110,27 @@ def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
     >>> round(r2_scorer(identifier, X, Y), 2)
     1.0
     """
-    outputs, predicted = _outputs_and_predictions(estimator, X, y)
+    return outputs_r2(*outputs_and_predictions(estimator, X, y))
+
+
+def outputs_r2(outputs: FloatArray, predicted: FloatArray, sample_weight: Any = None) -> float:
+    """Variance-weighted R2 of (experiments, outputs), nan in `outputs` where nothing was measured."""
+    weights = _check_sample_weight(sample_weight, outputs, dtype=np.float64)[:, None]
     measured = ~np.isnan(outputs)
-    columns = [(column, rows) for column, rows in enumerate(measured.T) if rows.sum() > 1]
-    if not columns:
-        raise ValueError("y has no column with two measured outputs; R2 is not defined.")
-    return float(np.mean([r2_score(outputs[rows, column], predicted[rows, column]) for column, rows in columns]))
+    if not (measured.sum(0) > 1).any():
+        text = "R2 is not defined with fewer than two measured outputs at every node, and set to nan."
+        warn_caller(text, UndefinedMetricWarning)
+        return float("nan")
+    weights = np.where(measured, weights, 0.0)
+    outputs = np.where(measured, outputs, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a node without outputs has no mean
+        mean = (weights * outputs).sum(0) / weights.sum(0)
+    unexplained = (weights * (outputs - predicted) ** 2).sum(0)
+    total = np.where(measured.sum(0) > 1, (weights * (outputs - mean) ** 2).sum(0), 0.0)
+    varies = total > 0
+    if not varies.any():  # as scikit-learn has it
+        return 1.0 if not unexplained.any() else 0.0
+    return float(1 - unexplained[varies].sum() / total[varies].sum())
 
 
 def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
@@ -247,13 +266,15 @@ class _EdgeScorer:
 
     attribute: str
     metric: Callable[..., float]
-    true_adjacency: FloatArray = field(repr=False)
+    true_adjacency: NamedMatrix = field(repr=False)
     known: KnownEdges | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         identifier = identifier_of(estimator)
         known = identifier.known_edges_ if self.known is None else self.known
-        return self.metric(self.true_adjacency, getattr(identifier, self.attribute), known)
+        # What was found goes by the identifier's names, even where `known` has the nodes in another order.
+        found = NamedMatrix(getattr(identifier, self.attribute), identifier.known_edges_.names)
+        return self.metric(self.true_adjacency, found, known)
 
 
 def identifier_of(estimator: Any) -> Any:
@@ -284,23 +305,30 @@ def _noise_std_of(estimator: Any) -> float:
     return max(float(noise_std), float(np.finfo(np.float64).tiny))  # exact outputs leave no noise at all
 
 
-def _outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     """Both with a column for each output; outputs are nan where nothing was measured."""
-    checked = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    refuse_dates(y, "y")
+    filled = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else y
+    checked = check_array(filled, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     predicted = np.asarray(estimator.predict(X), dtype=np.float64)
     check_consistent_length(predicted, checked)
     outputs, predicted = (array.reshape(len(array), -1) for array in (checked, predicted))
     if outputs.shape != predicted.shape:
         raise ValueError(f"y has {outputs.shape[1]} columns but the estimator predicts {predicted.shape[1]}.")
+    if np.isinf(outputs).any():
+        raise ValueError("y contains infinity; expected finite numbers, or nan where nothing was measured.")
+    identifier = identifier_of(estimator)
+    order = identifier._output_columns(y) if hasattr(identifier, "_output_columns") else None
+    outputs = outputs if order is None else outputs[:, order]
     if np.isnan(outputs).all():
         raise ValueError("y holds nothing but nan; expected at least one measured output.")
     return outputs, predicted
 
 
-def _checked_truth(true_adjacency: Any, known: Any) -> tuple[FloatArray, KnownEdges | None]:
-    truth = check_adjacency(true_adjacency, "true_adjacency").copy()
+def _checked_truth(true_adjacency: Any, known: Any) -> tuple[NamedMatrix, KnownEdges | None]:
+    checked = check_named_adjacency(true_adjacency, "true_adjacency")
+    truth = NamedMatrix(checked.values.copy(), checked.names)
     if known is None:
         return truth, None
-    # Of a boolean array only the place is needed, and the truth has the values.
-    values = truth if getattr(known, "dtype", None) == np.dtype(bool) else None
-    return truth, KnownEdges.coerce(known, values, n_nodes=len(truth), name="known", reference="true_adjacency")
+    names = names_of_known(known)
+    return truth, KnownEdges.of_graph(known, truth, truth.names if names is None else names, "true_adjacency")

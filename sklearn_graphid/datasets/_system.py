@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state, check_scalar
 
 from .._known_edges import KnownEdges
 from .._torch import draw_seeds, seeded_generator, torch_threads
-from .._validation import FloatArray, check_adjacency
+from .._validation import FloatArray, check_adjacency, check_named_adjacency
 from ..filters import GraphFilter, resolve_filter
 
 __all__ = ["hide_edges", "make_system"]
@@ -106,7 +106,7 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     Returns
     -------
     KnownEdges
-        What is left; it holds no trace of the hidden values.
+        What is left, with the names of the nodes where they have some; it holds no trace of the hidden values.
 
     Examples
     --------
@@ -115,14 +115,14 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
     KnownEdges(n_nodes=5, known=6 of 10 pairs)
     """
-    network = check_adjacency(adjacency)
+    network, names = check_named_adjacency(adjacency)
     check_scalar(fraction, "fraction", Real, min_val=0, max_val=1)
     rows, columns = np.triu_indices(len(network), 1)
     hidden = check_random_state(random_state).permutation(len(rows))[: round(fraction * len(rows))]
     mask = np.ones(network.shape, dtype=bool)
     mask[rows[hidden], columns[hidden]] = False
     mask[columns[hidden], rows[hidden]] = False
-    return KnownEdges(mask, network)
+    return KnownEdges(mask, network, names)
 
 
 def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:

@@ -173,8 +173,7 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self
             The fitted identifier.
         """
-        inputs, outputs = self._validate_pairs(X, Y)
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1])
+        inputs, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
         device, filter = resolve_device(self.device), self._resolved_filter()
         problem = Problem.from_numpy(inputs, outputs, known, filter, device)
         noise = ChainNoise(draw_seeds(self.random_state, 1), device)

@@ -38,7 +38,7 @@ def to_inference_data(estimator: Any, X: Any, y: Any) -> InferenceData:
     arviz = _import_arviz()
     draws = estimator._draws
     shape = draws.log_likelihood.shape
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    names = [str(name) for name in estimator.node_names_]
     rows, columns = estimator.known_edges_.unknown_pairs()
     coordinates: dict[str, Any] = {
         "parameter": estimator.filter_.parameter_names(),

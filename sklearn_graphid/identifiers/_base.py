@@ -4,61 +4,33 @@ from __future__ import annotations
 
 import functools
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.metrics import r2_score
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._known_edges import KnownEdges
+from .._names import Names, node_order
+from .._optional import require_pandas
 from .._report import write_report
 from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter, resolve_filter
+from ..scorers import outputs_and_predictions, outputs_r2
+from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outputs
 
-__all__ = ["BaseSystemIdentifier", "loses_nothing", "observed_columns"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
-    """The node that each column of Y belongs to."""
-    if isinstance(observed_nodes, str):
-        return _columns_by_name(observed_nodes, n_outputs, n_nodes)
-    nodes = np.asarray(observed_nodes)
-    if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-        raise ValueError(
-            f"observed_nodes={observed_nodes!r}; expected 'auto', 'all', 'leading' or a list of node indices."
-        )
-    if len(nodes) != n_outputs:
-        raise ValueError(f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one each.")
-    if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
-        raise ValueError(f"observed_nodes must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
-    return nodes.astype(np.intp)
-
-
-def _columns_by_name(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
-    if name not in ("auto", "all", "leading"):
-        raise ValueError(f"observed_nodes={name!r}; expected 'auto', 'all', 'leading' or a list of node indices.")
-    if n_outputs > n_nodes or (name == "all" and n_outputs != n_nodes):
-        raise ValueError(
-            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or "
-            f"observed_nodes with the nodes that were measured."
-        )
-    if name == "auto" and n_outputs < n_nodes:
-        warnings.warn(
-            f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
-            f"measured nodes in observed_nodes, or pass 'leading' to silence this.",
-            UserWarning,
-            stacklevel=8,  # through the wrappers around fit to its caller
-        )
-    return np.arange(n_outputs)
+__all__ = ["BaseSystemIdentifier", "loses_nothing"]
 
 
 def loses_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +52,7 @@ def loses_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
-    """Base of the identifiers. A row of X and of Y is an input-output pair, a column a node."""
+    """Base of the identifiers. A row of X and of Y is an experiment, a column a node."""
 
     # Under metadata routing, what is known goes to fit without being asked for.
     __metadata_request__fit = {"known_mask": True, "known_adjacency": True}
@@ -89,6 +61,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
     observed_nodes: Any
 
     filter_: GraphFilter
+    node_names_: list[Any]
+    known_edges_: KnownEdges
+    edge_probabilities_: FloatArray
     adjacency_: npt.NDArray[np.int64]
     theta_: FloatArray
 
@@ -99,12 +74,26 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _validate_pairs(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
-        """Inputs (pairs, nodes) and outputs (pairs, nodes), nan where nothing was measured."""
+    def _validate(
+        self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any
+    ) -> tuple[FloatArray, FloatArray, KnownEdges]:
+        """Inputs and outputs (experiments, nodes), nan where nothing was measured, and what is known of the graph.
+
+        Outputs and what is known come out in the order of X's columns.
+        """
+        inputs, outputs = self._validate_experiments(X, Y)
+        names = self._names_of_inputs
+        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names)
+        self.node_names_ = list(range(inputs.shape[1]) if known.names is None else known.names)
+        return inputs, outputs, known
+
+    def _validate_experiments(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
         if Y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if np.isscalar(Y):
-            raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_pairs, n_nodes).")
+            raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_experiments, n_nodes).")
+        self._names_of_inputs, output_names = names_of_columns(X, "X"), names_of_outputs(Y)
+        X, Y = as_numbers(X, "X"), as_numbers(Y, "Y")
         X = validate_data(self, X, dtype=np.float64)
         Y = check_array(
             Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y"
@@ -116,7 +105,10 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         outputs = Y.reshape(len(Y), -1)
         if np.isnan(outputs).all():
             raise ValueError("Y holds nothing but nan; expected at least one measured output.")
-        self._output_nodes = observed_columns(self.observed_nodes, outputs.shape[1], X.shape[1])
+        self._output_nodes = match_outputs(
+            self.observed_nodes, output_names, outputs.shape[1], self._names_of_inputs, X.shape[1]
+        )
+        self._names_of_outputs = output_names
         self._n_pairs, self._n_measured = len(outputs), int((~np.isnan(outputs)).sum())
         self._output_power = float(np.nanmean(outputs**2))
         full = np.full(X.shape, np.nan)
@@ -127,6 +119,30 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         """The filter as it is now: a copy, so that later changes to the parameter leave the fit alone."""
         resolved: GraphFilter = clone(resolve_filter(self.filter))
         return resolved
+
+    def _validate_new_inputs(self, X: Any) -> FloatArray:
+        names = names_of_columns(X, "X")
+        if names is not None and not all(isinstance(name, str) for name in names):
+            # scikit-learn compares the names of columns with those at fit, but only where they are text.
+            order = node_order(names, self._names_of_inputs, "X", "X at fit")
+            if order is not None:
+                raise ValueError("X has its columns in another order than at fit; expected the same order.")
+        inputs: FloatArray = validate_data(self, as_numbers(X, "X"), dtype=np.float64, reset=False)
+        return inputs
+
+    def _output_columns(self, y: Any) -> npt.NDArray[np.intp] | None:
+        """The order that puts the columns of new outputs in that of Y at fit; None where they go by position."""
+        names = names_of_outputs(y)
+        if getattr(y, "ndim", 2) == 1:
+            return None
+        return node_order(names, self._names_at_outputs(), "y", "Y at fit")
+
+    def _names_at_outputs(self) -> Names | None:
+        """What the columns of Y at fit were called, or the nodes that they belong to."""
+        if self._names_of_outputs is not None and not self._flat_output:
+            return self._names_of_outputs
+        names = self._names_of_inputs
+        return None if names is None else tuple(names[node] for node in self._output_nodes)
 
     def predict(self, X: npt.ArrayLike) -> FloatArray:
         """Outputs that the identified system would give, without noise.
@@ -142,7 +158,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             Outputs at the nodes that Y had at fit, in its shape.
         """
         check_is_fitted(self)
-        inputs = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
+        inputs = torch.tensor(self._validate_new_inputs(X))
         adjacency = torch.tensor(self.adjacency_, dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
             outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
@@ -150,35 +166,31 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         return predicted[:, 0] if self._flat_output else predicted
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any = None) -> float:
-        """How well outputs are predicted: R2, the mean over the observed nodes.
+        """How well outputs are predicted: R2 over all measured outputs.
+
+        It is 1 - (sum of squared residuals) / (sum of squared deviations from each node's mean), both over all nodes
+        together. Nodes whose outputs vary more count more. A mean of the nodes' own R2 would be ruled by those whose
+        few outputs happen to vary little, and with few experiments would not tell filters apart.
 
         Parameters
         ----------
-        X : array-like of shape (n_pairs, n_nodes)
+        X : array-like of shape (n_experiments, n_nodes)
             Inputs.
-        y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
-            Outputs; nan where nothing was measured.
-        sample_weight : array-like of shape (n_pairs,), default=None
-            Weights of the pairs.
+        y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
+            Outputs; nan where nothing was measured. Named columns are matched with those of Y at fit.
+        sample_weight : array-like of shape (n_experiments,), default=None
+            Weights of the experiments.
 
         Returns
         -------
         float
-            At most 1; 0 for a prediction no better than the mean.
+            At most 1; 0 for a prediction no better than every node's mean.
+
+        See Also
+        --------
+        sklearn.metrics.r2_score : With `multioutput="variance_weighted"` the same, for outputs without nan.
         """
-        outputs = np.asarray(y, dtype=np.float64)
-        missing = np.isnan(outputs)
-        if not missing.any():
-            return float(super().score(X, y, sample_weight))
-        predicted, outputs = (array.reshape(len(array), -1) for array in (self.predict(X), outputs))
-        measured = ~missing.reshape(outputs.shape)
-        weights = np.ones(len(outputs)) if sample_weight is None else np.asarray(sample_weight)
-        # A column with fewer than two numbers has no variance to explain.
-        columns = [(column, rows) for column, rows in enumerate(measured.T) if rows.sum() > 1]
-        if not columns:
-            raise ValueError("y has no column with two measured outputs; R2 is not defined.")
-        scores = [r2_score(outputs[rows, c], predicted[rows, c], sample_weight=weights[rows]) for c, rows in columns]
-        return float(np.mean(scores))
+        return outputs_r2(*outputs_and_predictions(self, X, y), sample_weight)
 
     def to_networkx(self) -> nx.Graph:
         """The identified network.
@@ -186,17 +198,52 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         Returns
         -------
         networkx.Graph
-            Nodes are named as the columns of X were, or numbered. Edges carry their `probability` and whether they
-            were `known`.
+            Nodes are named as the columns of X were, else as in what is known, or numbered. Edges carry their
+            `probability` and whether they were `known`.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = self.node_names_
         graph = nx.Graph()
         graph.add_nodes_from(names)
         for i, j in np.argwhere(np.triu(self.adjacency_)):
             probability = float(self.edge_probabilities_[i, j])
             graph.add_edge(names[i], names[j], probability=probability, known=bool(self.known_edges_.mask[i, j]))
         return graph
+
+    def to_pandas_edgelist(self, include_known: bool = False) -> pd.DataFrame:
+        """The pairs of nodes with their probabilities, as a table.
+
+        Parameters
+        ----------
+        include_known : bool, default=False
+            Whether to list the known pairs too.
+
+        Returns
+        -------
+        DataFrame
+            A row for each pair, the most probable edge first, with the columns `source` and `target` (nodes named as
+            in `to_networkx`), `probability`, `monte_carlo_error` (its standard error over chains; missing where there
+            are none), and `known`.
+        """
+        check_is_fitted(self)
+        require_pandas("to_pandas_edgelist")
+        import pandas as pd
+
+        mask = self.known_edges_.mask
+        rows, columns = np.nonzero(np.triu(np.ones_like(mask) if include_known else ~mask, 1))
+        probability = self.edge_probabilities_[rows, columns]
+        errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", np.full(mask.shape, np.nan))
+        order = np.argsort(-probability, kind="stable")
+        names = self.node_names_
+        return pd.DataFrame(
+            {
+                "source": [names[i] for i in rows[order]],
+                "target": [names[j] for j in columns[order]],
+                "probability": probability[order],
+                "monte_carlo_error": errors[rows, columns][order],
+                "known": mask[rows, columns][order],
+            }
+        )
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write what was given, what was found and how far to trust it as one HTML page.

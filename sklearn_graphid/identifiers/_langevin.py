@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from .._known_edges import KnownEdges
-from .._validation import FloatArray, check_edge_probabilities
+from .._validation import FloatArray, check_edge_probabilities, read_matrix
+from .._warnings import warn_caller
 from ..priors import ErdosRenyiPrior, GraphPrior, GraphPriorScore
 from ..priors._surprise import deviations_in_words
 from ._posterior import PosteriorIdentifier
@@ -207,7 +207,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
         if self.edge_prior is None:
             return None
-        probabilities = check_edge_probabilities(self.edge_prior, known.n_nodes)
+        matrix = read_matrix(self.edge_prior, "edge_prior")
+        probabilities = check_edge_probabilities(matrix.in_order_of(known.names, "edge_prior", "X"), known.n_nodes)
         # Certainty belongs into known_mask; here it is clipped so that the odds stay finite.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
@@ -229,7 +230,7 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
         reason = f"its known part lies {deviations_in_words(surprise)} away from the training graphs"
     else:
         return
-    warnings.warn(f"the network does not look like what the prior knows: {reason}.", UserWarning, stacklevel=8)
+    warn_caller(f"the network does not look like what the prior knows: {reason}.")
 
 
 class LikelihoodLangevinIdentifier(PosteriorIdentifier):

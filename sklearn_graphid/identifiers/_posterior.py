@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from numbers import Integral, Real
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._known_edges import KnownEdges
 from .._torch import draw_seeds, resolve_device
 from .._validation import FloatArray
+from .._warnings import warn_caller
 from ..filters import GraphFilter
 from ..priors import GraphPrior
 from ..samplers import AnnealingSettings, stuck_chains
@@ -93,8 +93,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self
             The fitted identifier.
         """
-        inputs, outputs = self._validate_pairs(X, Y)
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1])
+        inputs, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
         task = self._task(inputs, outputs, known)
         for name, value in self._run(task, {"X": X, "y": Y}).items():
             setattr(self, name, value)
@@ -224,7 +223,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
     def _warn_where_not_mixed(self) -> None:
         for severity, text in self._findings():
             if severity == "trouble":
-                warnings.warn(text, ConvergenceWarning, stacklevel=6)
+                warn_caller(text, ConvergenceWarning)
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible intervals of the filter's parameters.

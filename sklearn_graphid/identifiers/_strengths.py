@@ -266,8 +266,7 @@ class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self
             The fitted identifier.
         """
-        X, outputs = self._validate_pairs(X, Y)
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=X.shape[1])
+        X, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
         filter = self._resolved_filter()
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)

@@ -127,7 +127,7 @@ class AdjacencyDisplay:
         """
         require_matplotlib(cls.__name__)
         network = Network.of(cls.__name__, estimator, true_adjacency)
-        names = getattr(estimator, "feature_names_in_", None)
+        names = estimator.known_edges_.names
         return cls(**network._asdict(), node_names=names).plot(ax, **plot_options)
 
     @classmethod

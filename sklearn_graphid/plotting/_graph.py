@@ -124,7 +124,7 @@ class GraphDisplay:
         """
         require_matplotlib(cls.__name__)
         network = Network.of(cls.__name__, estimator, true_adjacency)
-        names = getattr(estimator, "feature_names_in_", None)
+        names = estimator.known_edges_.names
         return cls(**network._asdict(), node_names=names).plot(ax, **plot_options)
 
     @classmethod

@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._known_edges import KnownEdges
-from .._validation import FloatArray, as_square_array, check_adjacency, check_edge_probabilities
+from .._known_edges import KnownEdges, names_of_known
+from .._validation import (
+    FloatArray,
+    NamedMatrix,
+    as_square_array,
+    check_edge_probabilities,
+    check_named_adjacency,
+    read_matrix,
+)
 from ._style import fitted_attributes
 
 __all__ = ["Network", "Pairs"]
@@ -27,18 +34,23 @@ class Network(NamedTuple):
     @classmethod
     def check(cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any) -> Network:
         """Validate what a user hands over; without `adjacency`, an edge is what has more than even odds."""
-        square = as_square_array(edge_probabilities, "edge_probabilities")
-        n_nodes = len(square)
+        square = read_matrix(edge_probabilities, "edge_probabilities")
+        # What an identifier found is an array without names, in the order of what it was told was known.
+        names = names_of_known(known) if square.names is None else square.names
+        n_nodes = len(as_square_array(square, "edge_probabilities"))
         probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities")
-        decided = (probabilities > 0.5).astype(float) if adjacency is None else check_adjacency(adjacency)
-        truth = None if true_adjacency is None else check_adjacency(true_adjacency, "true_adjacency")
-        for name, matrix in (("adjacency", decided), ("true_adjacency", truth)):
-            if matrix is not None and len(matrix) != n_nodes:
-                raise ValueError(f"{name} has {len(matrix)} nodes but edge_probabilities has {n_nodes}.")
+        checked: dict[str, FloatArray] = {}
+        for name, graph in (("adjacency", adjacency), ("true_adjacency", true_adjacency)):
+            if graph is None:
+                continue
+            matrix = check_named_adjacency(graph, name)
+            if len(matrix.values) != n_nodes:
+                raise ValueError(f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}.")
+            checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
+        decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
         # A boolean array says where pairs are known; their values are then those of the network itself.
-        values = decided if getattr(known, "dtype", None) == np.dtype(bool) else None
-        names = {"name": "known", "reference": "edge_probabilities"}
-        return cls(probabilities, decided, KnownEdges.coerce(known, values, n_nodes=n_nodes, **names), truth)
+        is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities")
+        return cls(probabilities, decided, is_known, checked.get("true_adjacency"))
 
     @classmethod
     def of(cls, caller: str, estimator: Any, true_adjacency: Any) -> Network:

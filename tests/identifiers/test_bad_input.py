@@ -197,7 +197,6 @@ def test_prediction_for_another_number_of_nodes(identifier, ring_pairs):
         (np.zeros(36), r"known_mask has shape \(36,\).*KnownEdges"),
         (np.zeros((1, 6, 6)), r"known_mask has shape \(1, 6, 6\).*KnownEdges"),
         (KnownEdges.nothing(5), "KnownEdges of 5 nodes but X has 6 nodes"),
-        (nx.cycle_graph(7), r"known_mask has shape \(7, 7\).*KnownEdges"),
     ],
 )
 def test_known_mask_is_refused(identifier, known, words, ring_pairs):
@@ -496,17 +495,17 @@ def test_device_that_does_not_exist(on_a_device, ring_pairs):
 @pytest.mark.parametrize(
     ("nodes", "columns", "words"),
     [
-        ("some", 6, "observed_nodes='some'; expected 'auto', 'all', 'leading' or a list of node indices"),
+        ("some", 6, "observed_nodes='some'; expected 'auto', 'all', 'leading', or a list of nodes"),
         ("all", 4, "Y has 4 columns but X has 6 nodes"),
         ([0, 1, 2], 4, "observed_nodes names 3 nodes but Y has 4 columns"),
         ([0, 1, 1], 3, "different integers from 0 to 5"),
         ([0, 1, 6], 3, "different integers from 0 to 5"),
         ([-1, 0], 2, "different integers from 0 to 5"),
-        ([0.0, 1.0], 2, "a list of node indices"),
-        ([True, False], 2, "a list of node indices"),
-        ([[0, 1]], 2, "a list of node indices"),
-        ([], 2, "a list of node indices"),
-        (["a", "b"], 2, "a list of node indices"),
+        ([0.0, 1.0], 2, "or a list of nodes, by their numbers or by the names"),
+        ([True, False], 2, "or a list of nodes, by their numbers or by the names"),
+        ([[0, 1]], 2, "or a list of nodes, by their numbers or by the names"),
+        ([], 2, "or a list of nodes, by their numbers or by the names"),
+        (["a", "b"], 2, "or a list of nodes, by their numbers or by the names"),
     ],
 )
 def test_wrong_observed_nodes(identifier, nodes, columns, words, ring_pairs):

@@ -165,7 +165,7 @@ def _read_edge_lists(edge_lists):
 
 
 def grids_of(edge_lists):
-    return [nx.to_numpy_array(nx.Graph(edges)) for edges in edge_lists]
+    return [nx.to_numpy_array(nx.Graph(edges), nodelist=range(len(nx.Graph(edges)))) for edges in edge_lists]
 
 
 # Routing

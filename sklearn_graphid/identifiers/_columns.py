@@ -1,0 +1,131 @@
+"""Which node each column of X and Y belongs to: by name where both have names, else by position."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._names import Names, check_names, column_names, differing_names, in_words, is_numbering, match_names
+from .._validation import refuse_dates
+from .._warnings import warn_caller
+
+__all__ = ["as_numbers", "match_outputs", "names_of_columns", "names_of_outputs", "observed_columns"]
+
+
+def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
+    """The node that each column of Y belongs to, by position."""
+    if isinstance(observed_nodes, str):
+        return _leading_columns(observed_nodes, n_outputs, n_nodes)
+    nodes = np.asarray(observed_nodes)
+    if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
+        raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}.")
+    if len(nodes) != n_outputs:
+        raise ValueError(f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one each.")
+    if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
+        raise ValueError(f"observed_nodes must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
+    return nodes.astype(np.intp)
+
+
+_OBSERVED = "'auto', 'all', 'leading', or a list of nodes, by their numbers or by the names of X's columns"
+
+
+def _leading_columns(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
+    if name not in ("auto", "all", "leading"):
+        raise ValueError(f"observed_nodes={name!r}; expected {_OBSERVED}.")
+    if n_outputs > n_nodes or (name == "all" and n_outputs != n_nodes):
+        raise ValueError(
+            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or "
+            f"observed_nodes with the nodes that were measured."
+        )
+    if name == "auto" and n_outputs < n_nodes:
+        warn_caller(
+            f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
+            f"measured nodes in observed_nodes, or pass 'leading' to silence this."
+        )
+    return np.arange(n_outputs)
+
+
+def match_outputs(
+    observed_nodes: Any, output_names: Names | None, n_outputs: int, node_names: Names | None, n_nodes: int
+) -> npt.NDArray[np.intp]:
+    """The node that each column of Y belongs to: by name where Y and X both have names, else by position.
+
+    Parameters
+    ----------
+    observed_nodes : str or list
+        The parameter of an identifier.
+    output_names, node_names : tuple or None
+        Names of the columns of Y and of X.
+    n_outputs, n_nodes : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray of int
+        One for each column of Y.
+    """
+    observed = _numbers_of(observed_nodes, node_names)
+    if node_names is None and output_names is not None and set(output_names) <= set(range(n_nodes)):
+        node_names = tuple(range(n_nodes))  # columns that are called by numbers
+    if output_names is None or node_names is None:
+        return observed_columns(observed, n_outputs, n_nodes)
+    places = match_names(output_names, node_names)
+    if None in places:
+        if n_outputs == n_nodes and (is_numbering(output_names) or is_numbering(node_names)):
+            return observed_columns(observed, n_outputs, n_nodes)
+        raise ValueError(
+            f"Y and X do not name the same nodes: {differing_names(output_names, node_names)} Nodes are matched by "
+            f"name where both have names; pass Y without names, and observed_nodes, to match by position."
+        )
+    by_name = np.array(places, dtype=np.intp)
+    if isinstance(observed, str) and observed == "auto":
+        return by_name
+    by_position = observed_columns(observed, n_outputs, n_nodes)
+    if set(by_position) != set(by_name):
+        raise ValueError(
+            f"observed_nodes={observed_nodes!r} is at odds with the names of Y's columns, {in_words(output_names)}; "
+            f"leave observed_nodes at 'auto' to go by the names."
+        )
+    return by_name
+
+
+def _numbers_of(observed_nodes: Any, node_names: Names | None) -> Any:
+    """`observed_nodes` with names of nodes turned into their numbers."""
+    if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Iterable):
+        return observed_nodes
+    nodes = tuple(observed_nodes)
+    if all(isinstance(node, Integral) for node in nodes):
+        return observed_nodes
+    if node_names is None or not all(isinstance(node, Hashable) for node in nodes):
+        without = "; the columns of X have no names" if node_names is None else ""
+        raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}{without}.")
+    places = match_names(nodes, node_names)
+    unknown = [node for node, place in zip(nodes, places, strict=True) if place is None]
+    if unknown:
+        raise ValueError(f"observed_nodes holds {in_words(unknown)}, which no column of X is called.")
+    return np.array(places, dtype=np.intp)
+
+
+def names_of_columns(data: Any, name: str) -> Names | None:
+    names = column_names(data)
+    return None if names is None else check_names(names, f"{name}'s columns")
+
+
+def names_of_outputs(Y: Any) -> Names | None:
+    """The names of Y's columns; that of a Series, if it has one."""
+    if getattr(Y, "ndim", 2) == 1 and hasattr(Y, "dtype"):
+        name = getattr(Y, "name", None)
+        return None if name is None else (name,)
+    return names_of_columns(Y, "Y")
+
+
+def as_numbers(data: Any, name: str) -> Any:
+    """The data with nan where an entry is masked; dates are refused."""
+    refuse_dates(data, name)
+    if isinstance(data, np.ma.MaskedArray):
+        return np.ma.filled(data.astype(np.float64), np.nan)
+    return data
