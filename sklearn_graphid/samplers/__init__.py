@@ -5,10 +5,8 @@ from __future__ import annotations
 from ._diagnostics import (
     bulk_sample_size,
     chain_standard_error,
-    effective_sample_size,
     expected_changes,
     rank_r_hat,
-    split_r_hat,
     stuck_chains,
 )
 from ._edge_flip import Sweep, edge_flip_gibbs, sweep_schedule
@@ -42,7 +40,6 @@ __all__ = [
     "bulk_sample_size",
     "chain_standard_error",
     "edge_flip_gibbs",
-    "effective_sample_size",
     "expected_changes",
     "fit_theta",
     "initial_state",
@@ -52,7 +49,6 @@ __all__ = [
     "sample_noise_std",
     "sample_prior",
     "sample_theta",
-    "split_r_hat",
     "stuck_chains",
     "sweep_schedule",
 ]

@@ -12,10 +12,8 @@ from .._validation import FloatArray
 __all__ = [
     "bulk_sample_size",
     "chain_standard_error",
-    "effective_sample_size",
     "expected_changes",
     "rank_r_hat",
-    "split_r_hat",
     "stuck_chains",
 ]
 
@@ -53,13 +51,12 @@ def _r_hat(chains: FloatArray) -> float:
     return float(np.sqrt((n_draws - 1) / n_draws + between / (n_draws * within)))
 
 
-def split_r_hat(draws: FloatArray) -> float:
-    """Potential scale reduction of (chains, draws); near 1 where chains agree with one another and with themselves."""
-    return _r_hat(_halves(draws)) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
-
-
 def rank_r_hat(draws: FloatArray) -> float:
-    """The larger R-hat of ranks and of distances from the median: heavy tails and unequal scales do not hide."""
+    """Potential scale reduction of (chains, draws); near 1 where chains agree with one another and with themselves.
+
+    It is the larger one of that of the ranks and of that of the distances from the median, so that neither heavy tails
+    nor unequal scales hide.
+    """
     if draws.shape[1] < _FEWEST_DRAWS:
         return float("nan")
     halves = _halves(draws)
@@ -67,13 +64,11 @@ def rank_r_hat(draws: FloatArray) -> float:
     return max(_r_hat(_normal_scores(halves)), _r_hat(_normal_scores(distances)))
 
 
-def effective_sample_size(draws: FloatArray) -> float:
-    """How many independent draws the (chains, draws) are worth for their mean, by Geyer's monotone sequence."""
-    return _sample_size(_halves(draws)) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
-
-
 def bulk_sample_size(draws: FloatArray) -> float:
-    """The same for their ranks, which a heavy tail does not upset."""
+    """How many independent draws the (chains, draws) are worth, by Geyer's monotone sequence.
+
+    Ranks are counted, which a heavy tail does not upset.
+    """
     return _sample_size(_normal_scores(_halves(draws))) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
 
 

@@ -100,15 +100,9 @@ def initial_state(problem: Problem, noise: NormalSource, noise_std: float | None
     low, high = torch.tensor(problem.filter.initial_range(), dtype=pairs.dtype, device=pairs.device).unbind(1)
     theta = low + (high - low) * noise.uniform(len(low))
     if noise_std is None:
-        start = _rms(problem).expand(len(pairs)).clone()
-    else:
-        start = torch.full_like(pairs[:, 0] if problem.n_unknown else theta[:, 0], noise_std)
+        noise_std = problem.scale
+    start = torch.full_like(theta[:, 0], noise_std)
     return ChainState(pairs, theta, start)
-
-
-def _rms(problem: Problem) -> Tensor:
-    tiny = torch.finfo(problem.targets.dtype).tiny
-    return (problem.targets.square().sum() / max(1, problem.n_measured) + tiny).sqrt()
 
 
 def annealed_langevin(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ class Problem:
     base: Tensor  # (nodes, nodes), the known edges
     rows: Tensor  # (unknown pairs,)
     columns: Tensor  # (unknown pairs,)
+    n_measured: int  # how many numbers were measured
 
     @classmethod
     def from_numpy(
@@ -61,12 +62,8 @@ class Problem:
             base=torch.tensor(known.values, dtype=dtype, device=device),
             rows=torch.tensor(rows, device=device),
             columns=torch.tensor(columns, device=device),
+            n_measured=int((~np.isnan(outputs)).sum()),
         )
-
-    def to(self, dtype: torch.dtype) -> Problem:
-        """The same problem in another precision."""
-        moved = {name: getattr(self, name).to(dtype) for name in ("inputs", "targets", "measured", "base")}
-        return replace(self, **moved)
 
     @property
     def n_nodes(self) -> int:
@@ -79,9 +76,13 @@ class Problem:
         return len(self.rows)
 
     @property
-    def n_measured(self) -> int:
-        """How many numbers were measured."""
-        return int(self.measured.sum())
+    def scale(self) -> float:
+        """The size of the data, which floors are relative to: the outputs' rms; the inputs' where outputs are zero."""
+        for data in (self.targets, self.inputs):
+            rms = float(data.double().square().mean().sqrt())
+            if rms > 0:
+                return rms
+        return 1.0
 
     @property
     def is_complete(self) -> bool:

@@ -218,8 +218,7 @@ def sample_noise_std(problem: Problem, adjacency: Tensor, theta: Tensor, gamma: 
     """
     squares = problem.residuals(adjacency, theta).square().sum((-2, -1))
     # Exact outputs leave no residuals; the floor is where single precision can no longer tell.
-    floor = _SMALLEST_NOISE * problem.targets.square().mean().sqrt() + torch.finfo(squares.dtype).tiny ** 0.25
-    return torch.maximum((0.5 * squares / gamma).sqrt(), floor)
+    return (0.5 * squares / gamma).sqrt().clamp_min(_SMALLEST_NOISE * problem.scale)
 
 
 class ThetaFit(NamedTuple):

@@ -6,6 +6,7 @@ Tests of draws are seeded. The rates of false alarm in their comments are those 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -188,7 +189,8 @@ def test_fit_is_never_worse_than_its_start(filter, n_iterations):
 
 def whitened_draws(problem, design, outputs, n_chains, noise_std, temperature, dtype, start):
     """Draws of theta in coordinates where their law is the standard normal one, and whether they were accepted."""
-    problem = problem.to(dtype)
+    tensors = {name: getattr(problem, name).to(dtype) for name in ("inputs", "targets", "measured", "base")}
+    problem = replace(problem, **tensors)
     noise = ChainNoise(range(n_chains), CPU, dtype)
     theta, accepted = sample_theta(
         problem,
