@@ -264,8 +264,10 @@ def _trust(estimator: Any) -> str:
     if "log_likelihood" not in diagnostics:
         return _single_answer(estimator)
     n_kept, n_steps = diagnostics["log_likelihood"].shape
+    # Not estimator.n_chains, which may have been changed after the fit, and a callback may stop a fit before the last.
+    n_started = n_kept + diagnostics["n_diverged"] + diagnostics["n_stuck"]
     facts = [
-        ("Chains", f"{n_kept} kept of {estimator.n_chains}", "each from its own random start"),
+        ("Chains", f"{n_kept} kept of {n_started}", "each from its own random start"),
         ("Diverged", str(diagnostics["n_diverged"]), "numbers became infinite; dropped"),
         ("Stuck", str(diagnostics["n_stuck"]), "in a network far less probable than another chain's; dropped"),
         ("Pairs another run would change", number(diagnostics["n_changes_expected"]), "expected, with another seed"),

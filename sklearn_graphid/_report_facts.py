@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ LONGEST_SETTING = 300
 # Beyond these a learned prior does not fit, and the identifier warns as well.
 _SURPRISING = 5.0
 _SIZES_APART = 2
+# Noise below this share of the outputs' root mean square was not measured: samplers draw no less than a tenth of it.
+_SMALLEST_NOISE = 1e-5
 
 
 def are_probabilities(estimator: Any) -> bool:
@@ -104,9 +108,10 @@ def _distance(surprise: float) -> str:
 def noise_in_words(estimator: Any) -> str:
     """The noise level, where it comes from, and what it leaves of the outputs for the network to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
-    if estimator.get_params(deep=False).get("noise_std") is not None and hasattr(estimator, "noise_std_samples_"):
+    samples = getattr(estimator, "noise_std_samples_", ())
+    if _noise_was_given(estimator, samples):
         source = "as given"
-    elif len(getattr(estimator, "noise_std_samples_", ())) > 1:
+    elif len(samples) > 1:
         low, high = estimator.noise_std_interval(LEVEL)
         source = f"estimated ({LEVEL:.0%} between {number(low)} and {number(high)})"
     else:
@@ -114,6 +119,17 @@ def noise_in_words(estimator: Any) -> str:
     power = estimator._output_power
     share = min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0
     return f"{level}, {source}; it makes up {percent(share)} of the outputs' mean square"
+
+
+def _noise_was_given(estimator: Any, samples: Sequence[float]) -> bool:
+    # The parameter may have been changed after the fit, but draws of an unknown noise level differ from one another,
+    # unless all of them are the smallest level that is drawn, as they are where the outputs hold no noise.
+    given = estimator.get_params(deep=False).get("noise_std")
+    if len(samples) > 1:
+        is_smallest = estimator.noise_std_ < _SMALLEST_NOISE * math.sqrt(estimator._output_power)
+        return bool(np.ptp(samples) == 0) and not (given is None and is_smallest)
+    # A single draw tells nothing; then a parameter that still says the same is what was given.
+    return len(samples) == 1 and given is not None and float(given) == estimator.noise_std_
 
 
 def count(n_things: int, noun: str) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._validation import FloatArray
-from ..filters import resolve_filter
 from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -89,9 +88,12 @@ class ThetaDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        samples, theta = fitted_attributes(cls.__name__, estimator, "theta_samples_", "theta_")
-        names = resolve_filter(estimator.filter).parameter_names()
-        return cls.from_predictions(samples, theta, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
+        names = ("theta_samples_", "theta_", "filter_")
+        samples, theta, filter = fitted_attributes(cls.__name__, estimator, *names)
+        parameters = filter.parameter_names()
+        return cls.from_predictions(
+            samples, theta, true_theta=true_theta, parameter_names=parameters, ax=ax, **plot_options
+        )
 
     @classmethod
     def from_predictions(

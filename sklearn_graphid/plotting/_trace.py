@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._validation import FloatArray
-from ..filters import resolve_filter
 from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -111,14 +110,14 @@ class TraceDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        (diagnostics,) = fitted_attributes(cls.__name__, estimator, "diagnostics_")
+        diagnostics, filter = fitted_attributes(cls.__name__, estimator, "diagnostics_", "filter_")
         missing = [name for name in _TRACES if name not in diagnostics]
         if missing:
             raise TypeError(
                 f"diagnostics_ of {type(estimator).__name__} has no {missing[0]!r}, which {cls.__name__} draws; "
                 f"expected an identifier that samples, such as LangevinSystemIdentifier."
             )
-        names = resolve_filter(estimator.filter).parameter_names()
+        names = filter.parameter_names()
         return cls.from_predictions(diagnostics, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
 
     @classmethod
