@@ -24,6 +24,7 @@ from ._report_facts import (
     percent,
     prior_in_words,
     prior_mismatch,
+    prior_surprise,
     shortened,
 )
 from ._report_pictures import (
@@ -79,10 +80,12 @@ def _check_path(path: Any) -> Path:
 
 def _page(estimator: Any) -> str:
     title = f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
+    # A forward pass of the prior's network, which two sections read.
+    surprise = prior_surprise(estimator)
     with drawing_style():
         sections = [
-            _headline(estimator),
-            _given(estimator),
+            _headline(estimator, surprise),
+            _given(estimator, surprise),
             _network_pictures(estimator),
             _uncertain_pairs(estimator),
             _inferred_links(estimator),
@@ -114,7 +117,7 @@ def _page(estimator: Any) -> str:
 """
 
 
-def _headline(estimator: Any) -> str:
+def _headline(estimator: Any, surprise: float) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
     n_links = int(adjacency[rows, columns].sum())
@@ -131,16 +134,16 @@ def _headline(estimator: Any) -> str:
     return (
         f"<h1>An identified network</h1>"
         f'<p class="lead">{escape(lead)}</p>'
-        f'<ul class="numbers">{tiles}</ul>{_notes(estimator)}'
+        f'<ul class="numbers">{tiles}</ul>{_notes(estimator, surprise)}'
     )
 
 
-def _notes(estimator: Any) -> str:
+def _notes(estimator: Any, surprise: float) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
     findings = list(estimator._findings())
     if not are_probabilities(estimator):
         findings.append(("caution", "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."))
-    if mismatch := prior_mismatch(estimator):
+    if mismatch := prior_mismatch(estimator, surprise):
         findings.append(("trouble", mismatch))
     return "".join(
         f'<div class="note {severity}"><strong>{heads[severity]}</strong>{escape(text[:1].upper() + text[1:])}</div>'
@@ -148,7 +151,7 @@ def _notes(estimator: Any) -> str:
     )
 
 
-def _given(estimator: Any) -> str:
+def _given(estimator: Any, surprise: float) -> str:
     known = estimator.known_edges_
     n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
     n_known = n_pairs - known.n_unknown
@@ -161,7 +164,7 @@ def _given(estimator: Any) -> str:
         ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / max(1, n_pairs))})"),
         ("Known links", str(int(np.triu(known.values).sum()))),
         ("Filter", filter_in_words(estimator.filter_)),
-        ("Prior", prior_in_words(estimator)),
+        ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)

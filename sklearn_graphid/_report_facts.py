@@ -24,6 +24,7 @@ __all__ = [
     "percent",
     "prior_in_words",
     "prior_mismatch",
+    "prior_surprise",
     "shortened",
 ]
 
@@ -60,8 +61,14 @@ def filter_in_words(filter: Any) -> str:
     return f"{name}. {summary}" if summary else name
 
 
-def prior_in_words(estimator: Any) -> str:
-    """What was believed of the network beforehand."""
+def prior_surprise(estimator: Any) -> float:
+    """How far the known part lies from a learned prior's graphs; nan where there is none or too little is known."""
+    prior = _learned_prior(estimator)
+    return float("nan") if prior is None else float(prior.surprise(estimator.known_edges_))
+
+
+def prior_in_words(estimator: Any, surprise: float) -> str:
+    """What was believed of the network beforehand; `surprise` is that of `prior_surprise`."""
     parameters = estimator.get_params(deep=False)
     if "prior" not in parameters:
         return "none"
@@ -72,7 +79,6 @@ def prior_in_words(estimator: Any) -> str:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
     learned = f"learned from networks of {smallest} to {largest} nodes ({type(prior).__name__})"
-    surprise = prior.surprise(estimator.known_edges_)
     return learned if np.isnan(surprise) else f"{learned}; the known part lies {_distance(surprise)}"
 
 
@@ -82,13 +88,12 @@ def _learned_prior(estimator: Any) -> Any:
     return prior if hasattr(prior, "size_range_") and hasattr(prior, "surprise") else None
 
 
-def prior_mismatch(estimator: Any) -> str:
-    """What speaks against a learned prior; empty where nothing does."""
+def prior_mismatch(estimator: Any, surprise: float) -> str:
+    """What speaks against a learned prior; empty where nothing does. `surprise` is that of `prior_surprise`."""
     prior = _learned_prior(estimator)
     if prior is None:
         return ""
     n_nodes, (smallest, largest) = estimator.known_edges_.n_nodes, prior.size_range_
-    surprise = prior.surprise(estimator.known_edges_)
     if not smallest / _SIZES_APART <= n_nodes <= _SIZES_APART * largest:
         reason = f"it has {count(n_nodes, 'node')}, and those had {smallest} to {largest}"
     elif surprise > _SURPRISING:
