@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._validation import FloatArray
 from ..metrics import edge_reliability_curve
+from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
 from ._style import BLUE, GREY, axes_or_new, fitted_attributes, require_matplotlib, tidy
 
 if TYPE_CHECKING:
@@ -204,6 +205,11 @@ class EdgeCalibrationDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_text(self.name, "name")
+        check_flags(show_counts=show_counts)
+        check_color(color, "color")
+        check_marker(marker, "marker")
+        check_linestyle(linestyle, "linestyle")
         self.ax_, self.figure_ = axes_or_new(ax, (4.6, 5.8))
         filled = self.counts > 0
         predicted, share = self.mean_predicted[filled], self.fraction_true[filled]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .._validation import FloatArray
+from ._checks import check_flags
 from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -100,15 +101,15 @@ class ComparisonDisplay:
         """
         import pandas as pd
 
-        groups = [] if by is None else [by] if isinstance(by, str) else list(by)
-        names = self._measured(_DEFAULT_TABLE if measures is None else measures, explicit=measures is not None)
-        self._check_columns(["method", *groups])
+        self._check_frame()
+        groups = [] if by is None else self._columns("by", [by] if isinstance(by, str) else by)
+        names = self._measured(measures, _DEFAULT_TABLE)
         keys = [self.frame[name] for name in ("method", *groups)]
         failed = self.frame["error_type"].notna() if "error_type" in self.frame else self.frame["method"].isna()
         grouped = failed.groupby(keys, dropna=False)
         columns = {("runs", "n"): grouped.size(), ("runs", "failed"): grouped.sum()}
         for name in names:
-            grouped = self.frame[name].astype(float).mask(failed).groupby(keys, dropna=False)
+            grouped = self._numbers(name).mask(failed).groupby(keys, dropna=False)
             columns[name, "mean"], columns[name, "standard_error"] = grouped.mean(), grouped.sem()
         table = pd.DataFrame(columns)
         return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
@@ -140,7 +141,11 @@ class ComparisonDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
-        names = self._measured(_DEFAULT_PANELS if measures is None else measures, explicit=measures is not None)
+        check_flags(legend=legend)
+        if not isinstance(by, str):
+            raise TypeError(f"by is a {type(by).__name__}; expected a column of the frame, as a str.")
+        self._check_frame()
+        names = self._measured(measures, _DEFAULT_PANELS)
         table = self.table(by, measures=names)
         self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=(4.2, 3.4))
         for panel, name in zip(self.ax_, names, strict=True):
@@ -191,17 +196,44 @@ class ComparisonDisplay:
     def _methods(self) -> list[Any]:
         return list(dict.fromkeys(self.frame["method"]))
 
-    def _check_columns(self, names: Sequence[str]) -> None:
-        missing = [name for name in names if name not in self.frame]
-        if missing:
-            raise ValueError(f"frame has no column {missing[0]!r}; expected one of {list(self.frame.columns)}.")
+    def _check_frame(self) -> None:
+        import pandas as pd
 
-    def _measured(self, measures: Sequence[str], *, explicit: bool) -> list[str]:
+        if not isinstance(self.frame, pd.DataFrame):
+            raise TypeError(f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame, a row for each run.")
+        if "method" not in self.frame:
+            raise ValueError(f"frame has the columns {list(self.frame.columns)}; expected 'method' among them.")
+        if self.frame.empty:
+            raise ValueError("frame has no rows; expected one for each run.")
+
+    def _columns(self, argument: str, names: Any) -> list[str]:
+        """The columns that an argument names, at least one."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise TypeError(f"{argument} is a {type(names).__name__}; expected a list of columns of the frame.")
+        columns = list(names)
+        if not columns:
+            raise ValueError(f"{argument} is empty; expected a column of the frame or more.")
+        for name in columns:
+            if not isinstance(name, str):
+                raise TypeError(f"{argument} holds a {type(name).__name__}; expected columns of the frame, as str.")
+            if name not in self.frame:
+                expected = f"expected one of {list(self.frame.columns)}"
+                raise ValueError(f"{argument} does not fit: frame has no column {name!r}; {expected}.")
+        return columns
+
+    def _numbers(self, name: str) -> pd.Series[float]:
+        try:
+            return self.frame[name].astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"measures names {name!r}, a column that does not hold numbers; expected one that does."
+            ) from error
+
+    def _measured(self, measures: Any, usual: Sequence[str]) -> list[str]:
         """The measures that can be shown: all that were asked for by name, or those of the usual ones that exist."""
-        if explicit:
-            self._check_columns(measures)
-            return list(measures)
-        present = [name for name in measures if name in self.frame and self.frame[name].notna().any()]
+        if measures is not None:
+            return self._columns("measures", measures)
+        present = [name for name in usual if name in self.frame and self.frame[name].notna().any()]
         if not present:
             raise ValueError(
                 "no run has any of the usual measures; expected systems with a true_adjacency or a true_theta, and at "

@@ -11,6 +11,19 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from .._validation import FloatArray
+from ._checks import (
+    as_numbers,
+    check_choice,
+    check_color,
+    check_flags,
+    check_linestyle,
+    check_mapping,
+    check_marker,
+    check_names,
+    check_number,
+    check_seed,
+    check_text,
+)
 from ._network import Network, Pairs
 from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, require_matplotlib
 
@@ -212,11 +225,16 @@ class GraphDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_flags(node_labels=node_labels, show_unknown=show_unknown, legend=legend)
+        if node_size is not None:
+            check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
         network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
         links = {kind: pairs for kind, pairs in network.links().items() if kind != "unknown" or show_unknown}
         looks = _merged_styles(styles)
-        names = list(range(network.n_nodes)) if self.node_names is None else list(self.node_names)
-        positions = _lay_out(network, layout, random_state) if pos is None else _read_positions(pos, names)
+        numbers = range(network.n_nodes)
+        names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
+        seed = check_seed(random_state)
+        positions = _lay_out(network, layout, seed) if pos is None else _read_positions(pos, names, "pos")
         self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
         self.positions_ = positions
         self.links_ = {
@@ -289,23 +307,54 @@ class GraphDisplay:
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
 
 
+def _check_linewidth(value: Any, name: str) -> None:
+    if value is not None:  # which lets the probability set it
+        check_number(value, name, "a width of 0 or more points, or None", lambda width: width >= 0)
+
+
+def _check_marker_or_none(value: Any, name: str) -> None:
+    if value is not None:
+        check_marker(value, name)
+
+
+_CHECKS: dict[str, Callable[[Any, str], None]] = {
+    "color": check_color,
+    "linewidth": _check_linewidth,
+    "linestyle": check_linestyle,
+    "marker": _check_marker_or_none,
+    "label": check_text,
+}
+
+
 def _merged_styles(changes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    changes = changes or {}
-    for kind in changes:
+    changes = {} if changes is None else changes
+    check_mapping(changes, "styles", "a mapping from a kind of edge to a dict, or None")
+    for kind, change in changes.items():
         if kind not in _STYLES:
             raise ValueError(f"styles names {kind!r}; expected kinds of links among {', '.join(_STYLES)}.")
+        name = f"styles[{kind!r}]"
+        check_mapping(change, name, f"a dict with any of {', '.join(_CHECKS)}")
+        for key, value in change.items():
+            if key not in _CHECKS:
+                raise ValueError(f"{name} has the key {key!r}; expected any of {', '.join(_CHECKS)}.")
+            _CHECKS[key](value, f"{name}[{key!r}]")
     return {kind: {**look, **changes.get(kind, {})} for kind, look in _STYLES.items()}
 
 
-def _read_positions(pos: Any, names: Sequence[Any]) -> FloatArray:
+def _read_positions(pos: Any, names: Sequence[Any], argument: str) -> FloatArray:
     if isinstance(pos, Mapping):
         lacking = [name for name in names if name not in pos]
         if lacking:
-            raise ValueError(f"pos has no entry for node {lacking[0]!r}; expected one for each of {len(names)} nodes.")
+            raise ValueError(
+                f"{argument} has no entry for node {lacking[0]!r}; expected one for each of {len(names)} nodes."
+            )
         pos = [pos[name] for name in names]
-    positions = np.asarray(pos, dtype=np.float64)
+    expected = f"({len(names)}, 2), a point for each node"
+    positions = as_numbers(pos, argument, f"numbers of shape {expected}")
     if positions.shape != (len(names), 2):
-        raise ValueError(f"pos has shape {positions.shape}; expected ({len(names)}, 2), a point for each node.")
+        raise ValueError(f"{argument} has shape {positions.shape}; expected {expected}.")
+    if not np.isfinite(positions).all():
+        raise ValueError(f"{argument} holds {positions[~np.isfinite(positions)][0]}; expected finite numbers.")
     return positions
 
 
@@ -315,17 +364,17 @@ def _lay_out(
     """Place the nodes by all links that are or should be there, so that a missed one does not change the picture."""
     present = network.adjacency if network.true_adjacency is None else network.adjacency + network.true_adjacency
     graph = nx.from_numpy_array((present > 0).astype(int))
+    nodes = range(network.n_nodes)
     if callable(layout):
-        placed = layout(graph)
-    elif layout == "kamada_kawai":
+        return _read_positions(layout(graph), nodes, "what layout returned")
+    check_choice(layout, "layout", ("kamada_kawai", "spring", "spectral", "circular"), "a callable")
+    if layout == "kamada_kawai":
         placed = nx.kamada_kawai_layout(graph, dist=_distances(graph))
     elif layout == "spring":
         placed = nx.spring_layout(graph, seed=random_state)
-    elif layout in ("spectral", "circular"):
-        placed = nx.spectral_layout(graph) if layout == "spectral" else nx.circular_layout(graph)
     else:
-        raise ValueError(f"layout={layout!r}; expected 'kamada_kawai', 'spring', 'spectral', 'circular' or a callable.")
-    return _read_positions(placed, range(network.n_nodes))
+        placed = nx.spectral_layout(graph) if layout == "spectral" else nx.circular_layout(graph)
+    return _read_positions(placed, nodes, "layout")
 
 
 def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:

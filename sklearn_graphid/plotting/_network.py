@@ -34,7 +34,9 @@ class Network(NamedTuple):
         truth = None if true_adjacency is None else check_adjacency(true_adjacency, "true_adjacency")
         for name, matrix in (("adjacency", decided), ("true_adjacency", truth)):
             if matrix is not None and len(matrix) != n_nodes:
-                raise ValueError(f"{name} has {len(matrix)} nodes but edge_probabilities has {n_nodes}.")
+                raise ValueError(
+                    f"{name} has {len(matrix)} nodes but edge_probabilities has {n_nodes}; expected as many."
+                )
         # A boolean array says where pairs are known; their values are then those of the network itself.
         values = decided if getattr(known, "dtype", None) == np.dtype(bool) else None
         names = {"name": "known", "reference": "edge_probabilities"}

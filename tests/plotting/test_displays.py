@@ -532,9 +532,9 @@ def test_trace_from_predictions_into_given_panels():
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"sigma": [1.0]}, {}, "the traces do not fit together"),
-        ({}, {"true_theta": [1.0, 2.0]}, "true_theta has 2 entries; expected 1"),
-        ({}, {"parameter_names": ["a", "b"]}, "parameter_names has 2 entries; expected 1"),
+        ({"sigma": [1.0]}, {}, "diagnostics holds traces that do not fit together"),
+        ({}, {"true_theta": [1.0, 2.0]}, r"true_theta has shape \(2,\); expected \(1,\)"),
+        ({}, {"parameter_names": ["a", "b"]}, "parameter_names has 2 names for 1 parameters; expected 1"),
     ],
 )
 def test_trace_errors(changes, options, message):
