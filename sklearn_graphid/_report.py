@@ -25,7 +25,6 @@ from ._report_facts import (
     prior_in_words,
     prior_mismatch,
     prior_surprise,
-    shortened,
 )
 from ._report_pictures import (
     draw_loss,
@@ -37,6 +36,7 @@ from ._report_pictures import (
     encoded,
 )
 from ._report_style import STYLE
+from .plotting._names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

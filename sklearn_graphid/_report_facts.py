@@ -10,6 +10,7 @@ import numpy as np
 from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
 
+from .plotting._names import shortened
 from .priors._surprise import deviations_in_words
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "prior_in_words",
     "prior_mismatch",
     "prior_surprise",
-    "shortened",
 ]
 
 LEVEL = 0.9
@@ -45,11 +45,6 @@ def are_probabilities(estimator: Any) -> bool:
 def node_names(estimator: Any) -> list[str]:
     """The nodes as they are called, or their numbers."""
     return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
-
-
-def shortened(text: str, length: int) -> str:
-    """The text, or the beginning of it."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def filter_in_words(filter: Any) -> str:

@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._validation import FloatArray
 from ._checks import check_choice, check_flags, check_names
+from ._names import LITERAL, drawable
 from ._network import Network
 from ._style import BLACK, axes_or_new, require_matplotlib
 
@@ -264,14 +265,14 @@ class AdjacencyDisplay:
             self.ax_.set(xlabel="node", ylabel="node")
             self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
             return
-        names = [str(node_names[node]) for node in self.node_order_]
+        names = [drawable(node_names[node]) for node in self.node_order_]
         # Names stand above, as in a table: the legend has the room beneath. A letter is a little over half as wide as
         # it is high, so a matrix whose side was n cells keeps n / (n + letters) of it, and a name fills most of a cell.
         letters = 0.55 * max(map(len, names), default=0)
         size = min(10.0, max(3.0, 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)))
         self.ax_.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=2, pad=2)
-        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
-        self.ax_.set_yticks(range(len(names)), names, fontsize=size)
+        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size, **LITERAL)
+        self.ax_.set_yticks(range(len(names)), names, fontsize=size, **LITERAL)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._validation import FloatArray
 from ._checks import check_flags
+from ._names import LITERAL, drawable
 from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class ComparisonDisplay:
         self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=(4.2, 3.4))
         for panel, name in zip(self.ax_, names, strict=True):
             self._draw_panel(panel, table[name], by)
-            panel.set(xlabel=_LABELS.get(by, by), ylabel=_LABELS.get(name, name))
+            panel.set_xlabel(_LABELS.get(by, by), **({} if by in _LABELS else LITERAL))
+            panel.set_ylabel(_LABELS.get(name, name), **({} if name in _LABELS else LITERAL))
             # A score near one, and an error near zero, are what a reader looks for.
             panel.set_ylim(
                 bottom=min(0.0, panel.get_ylim()[0]), top=1.03 if name in ("edge_f1", "edge_roc_auc") else None
@@ -179,19 +181,21 @@ class ComparisonDisplay:
                 linestyle=_DASHES[index % len(_DASHES)] if is_ordered else "none",
                 linewidth=1.6,
                 capsize=2.5,
-                label=str(method),
+                label=drawable(method),
             )
-        panel.set_xticks(places, [str(group) for group in groups])
+        panel.set_xticks(places, [drawable(group) for group in groups], **LITERAL)
 
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()
         if is_new_figure:  # the margin is free, and nothing there covers a curve
             n_columns = min(len(handles), 2 * len(self.ax_))
-            self.figure_.legend(
+            legend = self.figure_.legend(
                 handles, labels, loc="outside upper center", ncols=n_columns, frameon=False, handlelength=3
             )
         else:
-            self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
+            legend = self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
+        for text in legend.get_texts():
+            text.set(**LITERAL)
 
     def _methods(self) -> list[Any]:
         return list(dict.fromkeys(self.frame["method"]))

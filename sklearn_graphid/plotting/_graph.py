@@ -24,6 +24,7 @@ from ._checks import (
     check_seed,
     check_text,
 )
+from ._names import LITERAL, drawable
 from ._network import Network, Pairs
 from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, require_matplotlib
 
@@ -275,7 +276,7 @@ class GraphDisplay:
         return widths
 
     def _draw_nodes(self, names: Sequence[Any], node_size: float | None) -> None:
-        labels = [str(name) for name in names]
+        labels = [drawable(name) for name in names]
         fit_inside = max(map(len, labels), default=0) <= _LONGEST_NAME_INSIDE
         is_open = bool(labels) and fit_inside
         if node_size is None:
@@ -290,7 +291,7 @@ class GraphDisplay:
             look["zorder"] = 2.5  # nor must the plate hide another node
             look["bbox"] = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
         for label, position in zip(labels, self.positions_, strict=False):
-            self.ax_.annotate(label, position, xytext=(0, above), fontsize=8, **look)
+            self.ax_.annotate(label, position, xytext=(0, above), fontsize=8, **LITERAL, **look)
 
     def _draw_legend(self, links: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_axes, check_names, check_panels
+from ._checks import check_axes, check_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +23,6 @@ __all__ = [
     "VERMILLION",
     "axes_or_new",
     "fitted_attributes",
-    "parameter_label",
-    "parameter_labels",
     "require_matplotlib",
     "split_axes",
     "tidy",
@@ -108,20 +105,3 @@ def _divide(ax: Any, n_panels: int, stacked: bool) -> Any:
 def tidy(ax: Axes) -> None:
     """Leave out the two sides of the frame that measure nothing."""
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def parameter_label(name: str) -> str:
-    """A parameter's name as mathematics: theta_0 becomes a Greek letter with an index."""
-    match = re.fullmatch(r"(theta|[a-z])(?:_(\d+))?", name)
-    if match is None:
-        return name
-    letter = r"\theta" if match[1] == "theta" else match[1]
-    index = "" if match[2] is None else f"_{{{match[2]}}}"
-    return f"${letter}{index}$"
-
-
-def parameter_labels(names: Any, n_parameters: int) -> list[str]:
-    """Labels of all parameters; without names they are numbered."""
-    if names is None:
-        names = [f"theta_{i}" for i in range(n_parameters)]
-    return [parameter_label(str(name)) for name in check_names(names, n_parameters, "parameter_names", "parameter")]

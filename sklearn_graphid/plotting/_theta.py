@@ -9,7 +9,8 @@ import numpy as np
 
 from .._validation import FloatArray
 from ._checks import as_numbers, check_flags, check_number, check_vector
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_labels, require_matplotlib, split_axes, tidy
+from ._names import parameter_labels
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,9 +174,9 @@ class ThetaDisplay:
         tails = (0.5 - interval / 2, 0.5 + interval / 2)
         self.intervals_ = np.quantile(self.theta_samples, tails, axis=0).T
         self.ax_, self.figure_ = split_axes(ax, n_parameters, stacked=False, panel_size=(3.2, 3.0))
-        for parameter, (panel, label) in enumerate(zip(self.ax_, labels, strict=True)):
+        for parameter, (panel, (label, look)) in enumerate(zip(self.ax_, labels, strict=True)):
             self._draw_parameter(panel, parameter, interval, edges[parameter])
-            panel.set_xlabel(label)
+            panel.set_xlabel(label, **look)
             tidy(panel)
         self.ax_[0].set_ylabel("draws")
         if legend:

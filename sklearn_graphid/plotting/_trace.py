@@ -10,7 +10,8 @@ import numpy as np
 
 from .._validation import FloatArray
 from ._checks import as_numbers, check_color, check_mapping, check_vector
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_labels, require_matplotlib, split_axes, tidy
+from ._names import parameter_labels
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,18 +177,18 @@ class TraceDisplay:
         check_color(chain_color, "chain_color")
         n_parameters = self.theta.shape[2]
         traces = [self.log_likelihood, *np.moveaxis(self.theta, 2, 0)]
-        labels = ["log-likelihood", *parameter_labels(self.parameter_names, n_parameters)]
+        labels = [("log-likelihood", {}), *parameter_labels(self.parameter_names, n_parameters)]
         self.ax_, self.figure_ = split_axes(ax, len(traces), stacked=True, panel_size=(7.0, 1.9))
         self.lines_: list[LineCollection] = []
         self.medians_: list[Line2D] = []
         truths = [None, *([None] * n_parameters if self.true_theta is None else self.true_theta)]
-        for panel, values, label, truth in zip(self.ax_, traces, labels, truths, strict=True):
+        for panel, values, (label, look), truth in zip(self.ax_, traces, labels, truths, strict=True):
             self._draw_chains(panel, values, chain_color)
             self._stripe_levels(panel)
             if truth is not None:
                 panel.axhline(truth, color=VERMILLION, linestyle="--", linewidth=1.5, label="truth")
             panel.set_ylim(*_limits(values, truth))
-            panel.set_ylabel(label)
+            panel.set_ylabel(label, **look)
             tidy(panel)
         self._label_levels()
         self._draw_legend()

@@ -30,7 +30,6 @@ from sklearn_graphid.plotting import (
     ThetaDisplay,
     TraceDisplay,
 )
-from sklearn_graphid.plotting._style import parameter_label
 
 # Four nodes on a ring; (0, 2) and (2, 3) are unknown beside (1, 3). Of these (2, 3) is an edge.
 RING = nx.to_numpy_array(nx.cycle_graph(4))
@@ -446,14 +445,6 @@ def test_theta_from_predictions_needs_draws_only():
 def test_theta_errors(arguments, message):
     with pytest.raises(ValueError, match=message):
         ThetaDisplay.from_predictions(**{"theta_samples": np.ones((5, 2)), **arguments})
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [("theta", r"$\theta$"), ("theta_12", r"$\theta_{12}$"), ("a_1", "$a_{1}$"), ("rate_x", "rate_x")],
-)
-def test_parameter_labels(name, label):
-    assert parameter_label(name) == label
 
 
 # Traces
