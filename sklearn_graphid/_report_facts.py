@@ -43,8 +43,9 @@ def are_probabilities(estimator: Any) -> bool:
 
 
 def node_names(estimator: Any) -> list[str]:
-    """The nodes as they are called, or their numbers."""
-    return [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    """The nodes as they are called, or their numbers; a name of blanks only is in quotes, so that it can be seen."""
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))]
+    return [name if name.strip() else repr(name) for name in names]
 
 
 def filter_in_words(filter: Any) -> str:
