@@ -24,7 +24,7 @@ from ._report_facts import (
     percent,
     prior_in_words,
     prior_mismatch,
-    shortened,
+    prior_surprise,
 )
 from ._report_pictures import (
     draw_loss,
@@ -36,6 +36,7 @@ from ._report_pictures import (
     encoded,
 )
 from ._report_style import STYLE
+from .plotting._names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -79,10 +80,12 @@ def _check_path(path: Any) -> Path:
 
 def _page(estimator: Any) -> str:
     title = f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
+    # A forward pass of the prior's network, which two sections read.
+    surprise = prior_surprise(estimator)
     with drawing_style():
         sections = [
-            _headline(estimator),
-            _given(estimator),
+            _headline(estimator, surprise),
+            _given(estimator, surprise),
             _network_pictures(estimator),
             _uncertain_pairs(estimator),
             _inferred_links(estimator),
@@ -114,33 +117,34 @@ def _page(estimator: Any) -> str:
 """
 
 
-def _headline(estimator: Any) -> str:
+def _headline(estimator: Any, surprise: float) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
-    n_links = int(adjacency[rows, columns].sum())
-    n_uncertain = len(_uncertain(estimator))
+    n_all, n_links = int(np.triu(adjacency).sum()), int(adjacency[rows, columns].sum())
     kind = "probability" if are_probabilities(estimator) else "weight"
     numbers = [
-        (estimator.n_features_in_, "nodes"),
-        (int(np.triu(adjacency).sum()), "links in all"),
+        (estimator.n_features_in_, "node" if estimator.n_features_in_ == 1 else "nodes"),
+        (n_all, "link in all" if n_all == 1 else "links in all"),
         (n_links, f"of {count(len(rows), 'unknown pair')} inferred to be links"),
-        (n_uncertain, f"of these pairs uncertain, with a {kind} between {1 - _CERTAIN:.2f} and {_CERTAIN:.2f}"),
     ]
+    if not _is_single_draw(estimator):
+        between = f"with a {kind} between {1 - _CERTAIN:.2f} and {_CERTAIN:.2f}"
+        numbers.append((len(_uncertain(estimator)), f"of these pairs uncertain, {between}"))
     tiles = "".join(f"<li><b>{value}</b>{escape(label)}</li>" for value, label in numbers)
     lead = f"{type(estimator).__name__} with {type(estimator.filter_).__name__}"
     return (
         f"<h1>An identified network</h1>"
         f'<p class="lead">{escape(lead)}</p>'
-        f'<ul class="numbers">{tiles}</ul>{_notes(estimator)}'
+        f'<ul class="numbers">{tiles}</ul>{_notes(estimator, surprise)}'
     )
 
 
-def _notes(estimator: Any) -> str:
+def _notes(estimator: Any, surprise: float) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
     findings = list(estimator._findings())
     if not are_probabilities(estimator):
         findings.append(("caution", "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."))
-    if mismatch := prior_mismatch(estimator):
+    if mismatch := prior_mismatch(estimator, surprise):
         findings.append(("trouble", mismatch))
     return "".join(
         f'<div class="note {severity}"><strong>{heads[severity]}</strong>{escape(text[:1].upper() + text[1:])}</div>'
@@ -148,7 +152,7 @@ def _notes(estimator: Any) -> str:
     )
 
 
-def _given(estimator: Any) -> str:
+def _given(estimator: Any, surprise: float) -> str:
     known = estimator.known_edges_
     n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
     n_known = n_pairs - known.n_unknown
@@ -158,10 +162,10 @@ def _given(estimator: Any) -> str:
         ("Nodes", str(known.n_nodes)),
         ("Input-output pairs", str(estimator._n_pairs)),
         ("Outputs", f"at {count(n_outputs, 'node')}, {percent(measured)} of them measured"),
-        ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / max(1, n_pairs))})"),
+        ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
         ("Known links", str(int(np.triu(known.values).sum()))),
         ("Filter", filter_in_words(estimator.filter_)),
-        ("Prior", prior_in_words(estimator)),
+        ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
@@ -187,11 +191,12 @@ def _uncertain_pairs(estimator: Any) -> str:
     pairs = _uncertain(estimator)
     head = "<h2>Uncertain links, the most uncertain first</h2>"
     if not len(pairs):
-        return f"{head}<p>None: every unknown pair is beyond {1 - _CERTAIN:.0%} or {_CERTAIN:.0%}.</p>"
+        return f"{head}<p>{_why_none_is_uncertain(estimator)}</p>"
     words = ["These pairs could well be decided otherwise; they are the first to look at or to measure again."]
     if are_probabilities(estimator):
         words.append("Of ten pairs with probability 0.7 about seven are links, if all that is taken for granted holds.")
-    if "monte_carlo_error_edges" in _diagnostics(estimator):
+    errors = _diagnostics(estimator).get("monte_carlo_error_edges")
+    if errors is not None and not np.isnan(errors[tuple(pairs.T)]).all():  # one chain does not tell
         words.append("± is how far another run, with another seed, would be off: one standard error.")
     first, others = pairs[:_UNCERTAIN_AT_ONCE], pairs[_UNCERTAIN_AT_ONCE:_MOST_UNCERTAIN]
     table = f"<p>{' '.join(words)}</p>{_pair_table(estimator, first, 'uncertain')}"
@@ -203,8 +208,22 @@ def _uncertain_pairs(estimator: Any) -> str:
     return f"{head}{table}<details><summary>The next {len(others)}</summary>{folded}</details>"
 
 
+def _why_none_is_uncertain(estimator: Any) -> str:
+    if not estimator.known_edges_.n_unknown:
+        return "None: all pairs are known."
+    if _is_single_draw(estimator):
+        return "A single draw cannot tell which pairs are uncertain: it takes each for an edge or for none."
+    return f"None: every unknown pair is beyond {1 - _CERTAIN:.0%} or {_CERTAIN:.0%}."
+
+
+def _is_single_draw(estimator: Any) -> bool:
+    return len(getattr(estimator, "theta_samples_", ())) == 1
+
+
 def _inferred_links(estimator: Any) -> str:
     pairs = np.argwhere(np.triu(estimator.adjacency_ * ~estimator.known_edges_.mask))
+    if not len(pairs):
+        return "<p>No edge was inferred.</p>"
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]
     rest = len(pairs) - _MOST_LINKS
     more = f"<p>And {count(rest, 'more link')}.</p>" if rest > 0 else ""
@@ -264,8 +283,10 @@ def _trust(estimator: Any) -> str:
     if "log_likelihood" not in diagnostics:
         return _single_answer(estimator)
     n_kept, n_steps = diagnostics["log_likelihood"].shape
+    # Not estimator.n_chains, which may have been changed after the fit, and a callback may stop a fit before the last.
+    n_started = n_kept + diagnostics["n_diverged"] + diagnostics["n_stuck"]
     facts = [
-        ("Chains", f"{n_kept} kept of {estimator.n_chains}", "each from its own random start"),
+        ("Chains", f"{n_kept} kept of {n_started}", "each from its own random start"),
         ("Diverged", str(diagnostics["n_diverged"]), "numbers became infinite; dropped"),
         ("Stuck", str(diagnostics["n_stuck"]), "in a network far less probable than another chain's; dropped"),
         ("Pairs another run would change", number(diagnostics["n_changes_expected"]), "expected, with another seed"),

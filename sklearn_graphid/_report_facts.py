@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn import config_context
 from sklearn.frozen import FrozenEstimator
 
+from .plotting._names import shortened
 from .priors._surprise import deviations_in_words
 
 __all__ = [
@@ -22,7 +25,7 @@ __all__ = [
     "percent",
     "prior_in_words",
     "prior_mismatch",
-    "shortened",
+    "prior_surprise",
 ]
 
 LEVEL = 0.9
@@ -30,6 +33,8 @@ LONGEST_SETTING = 300
 # Beyond these a learned prior does not fit, and the identifier warns as well.
 _SURPRISING = 5.0
 _SIZES_APART = 2
+# Noise below this share of the outputs' root mean square was not measured: samplers draw no less than a tenth of it.
+_SMALLEST_NOISE = 1e-5
 
 
 def are_probabilities(estimator: Any) -> bool:
@@ -38,13 +43,9 @@ def are_probabilities(estimator: Any) -> bool:
 
 
 def node_names(estimator: Any) -> list[str]:
-    """The nodes as they are called, or their numbers."""
-    return [str(name) for name in estimator.node_names_]
-
-
-def shortened(text: str, length: int) -> str:
-    """The text, or the beginning of it."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    """The nodes as they are called, or their numbers; a name of blanks only is in quotes, so that it can be seen."""
+    names = [str(name) for name in estimator.node_names_]
+    return [name if name.strip() else repr(name) for name in names]
 
 
 def filter_in_words(filter: Any) -> str:
@@ -56,8 +57,14 @@ def filter_in_words(filter: Any) -> str:
     return f"{name}. {summary}" if summary else name
 
 
-def prior_in_words(estimator: Any) -> str:
-    """What was believed of the network beforehand."""
+def prior_surprise(estimator: Any) -> float:
+    """How far the known part lies from a learned prior's graphs; nan where there is none or too little is known."""
+    prior = _learned_prior(estimator)
+    return float("nan") if prior is None else float(prior.surprise(estimator.known_edges_))
+
+
+def prior_in_words(estimator: Any, surprise: float) -> str:
+    """What was believed of the network beforehand; `surprise` is that of `prior_surprise`."""
     parameters = estimator.get_params(deep=False)
     if "prior" not in parameters:
         return "none"
@@ -68,7 +75,6 @@ def prior_in_words(estimator: Any) -> str:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
     learned = f"learned from networks of {smallest} to {largest} nodes ({type(prior).__name__})"
-    surprise = prior.surprise(estimator.known_edges_)
     return learned if np.isnan(surprise) else f"{learned}; the known part lies {_distance(surprise)}"
 
 
@@ -78,13 +84,12 @@ def _learned_prior(estimator: Any) -> Any:
     return prior if hasattr(prior, "size_range_") and hasattr(prior, "surprise") else None
 
 
-def prior_mismatch(estimator: Any) -> str:
-    """What speaks against a learned prior; empty where nothing does."""
+def prior_mismatch(estimator: Any, surprise: float) -> str:
+    """What speaks against a learned prior; empty where nothing does. `surprise` is that of `prior_surprise`."""
     prior = _learned_prior(estimator)
     if prior is None:
         return ""
     n_nodes, (smallest, largest) = estimator.known_edges_.n_nodes, prior.size_range_
-    surprise = prior.surprise(estimator.known_edges_)
     if not smallest / _SIZES_APART <= n_nodes <= _SIZES_APART * largest:
         reason = f"it has {count(n_nodes, 'node')}, and those had {smallest} to {largest}"
     elif surprise > _SURPRISING:
@@ -104,9 +109,10 @@ def _distance(surprise: float) -> str:
 def noise_in_words(estimator: Any) -> str:
     """The noise level, where it comes from, and what it leaves of the outputs for the network to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
-    if estimator.get_params(deep=False).get("noise_std") is not None and hasattr(estimator, "noise_std_samples_"):
+    samples = getattr(estimator, "noise_std_samples_", ())
+    if _noise_was_given(estimator, samples):
         source = "as given"
-    elif len(getattr(estimator, "noise_std_samples_", ())) > 1:
+    elif len(samples) > 1:
         low, high = estimator.noise_std_interval(LEVEL)
         source = f"estimated ({LEVEL:.0%} between {number(low)} and {number(high)})"
     else:
@@ -114,6 +120,17 @@ def noise_in_words(estimator: Any) -> str:
     power = estimator._output_power
     share = min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0
     return f"{level}, {source}; it makes up {percent(share)} of the outputs' mean square"
+
+
+def _noise_was_given(estimator: Any, samples: Sequence[float]) -> bool:
+    # The parameter may have been changed after the fit, but draws of an unknown noise level differ from one another,
+    # unless all of them are the smallest level that is drawn, as they are where the outputs hold no noise.
+    given = estimator.get_params(deep=False).get("noise_std")
+    if len(samples) > 1:
+        is_smallest = estimator.noise_std_ < _SMALLEST_NOISE * math.sqrt(estimator._output_power)
+        return bool(np.ptp(samples) == 0) and not (given is None and is_smallest)
+    # A single draw tells nothing; then a parameter that still says the same is what was given.
+    return len(samples) == 1 and given is not None and float(given) == estimator.noise_std_
 
 
 def count(n_things: int, noun: str) -> str:

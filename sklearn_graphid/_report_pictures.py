@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._report_facts import are_probabilities, node_names, shortened
+from ._report_facts import are_probabilities, node_names
 from ._validation import FloatArray
+from .plotting._names import drawable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +37,8 @@ _LONGEST_LABEL = 16
 _MOST_NODES_LAID_OUT_FINELY = 120
 
 
-def _label(name: str) -> str:
-    """A name for a picture: characters that can be drawn, of bounded length, and not taken for mathematics."""
-    drawable = "".join(character if character.isprintable() else " " for character in name)
-    return shortened(" ".join(drawable.split()), _LONGEST_LABEL).replace("$", r"\$")
+def _labels(names: Sequence[str]) -> list[str]:
+    return [drawable(name, _LONGEST_LABEL) for name in names]
 
 
 def draw_network(estimator: Any) -> Figure:
@@ -54,7 +53,7 @@ def draw_network(estimator: Any) -> Figure:
         edge_probabilities=estimator.edge_probabilities_,
         adjacency=estimator.adjacency_,
         known=estimator.known_edges_,
-        node_names=[_label(name) for name in names],
+        node_names=_labels(names),
     )
     display.plot(ax, layout=layout, node_labels=len(names) <= most)
     return figure
@@ -70,7 +69,7 @@ def draw_matrix(estimator: Any) -> Figure:
         edge_probabilities=estimator.edge_probabilities_,
         adjacency=estimator.adjacency_,
         known=estimator.known_edges_,
-        node_names=[_label(name) for name in names] if len(names) <= _MOST_NAMES else None,
+        node_names=_labels(names) if len(names) <= _MOST_NAMES else None,
     )
     display.plot(ax)
     if display.colorbar_ is not None and not are_probabilities(estimator):
@@ -90,7 +89,7 @@ def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
     display = ThetaDisplay(
         theta_samples=estimator.theta_samples_,
         theta=estimator.theta_,
-        parameter_names=[_label(name) for name in names],
+        parameter_names=_labels(names),
     )
     display.plot(axes[: len(names)], interval=level, legend=False)
     return figure
@@ -101,7 +100,7 @@ def draw_traces(estimator: Any) -> Figure:
     from .plotting import TraceDisplay
 
     diagnostics = estimator.diagnostics_
-    names = [_label(name) for name in estimator.filter_.parameter_names()]
+    names = _labels(estimator.filter_.parameter_names())
     figure, axes = _new_figure(7.6, 1.9 * (1 + len(names)), 1 + len(names), 1)
     traces = {name: diagnostics[name] for name in ("sigma", "log_likelihood", "theta")}
     TraceDisplay(**traces, parameter_names=names).plot(axes)

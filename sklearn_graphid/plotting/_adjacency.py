@@ -10,6 +10,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._validation import FloatArray
+from ._checks import check_choice, check_flags, check_names
+from ._names import LITERAL, drawable
 from ._network import Network
 from ._style import BLACK, axes_or_new, require_matplotlib
 
@@ -194,12 +196,14 @@ class AdjacencyDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_flags(colorbar=colorbar, legend=legend)
         network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        names = None if self.node_names is None else check_names(self.node_names, network.n_nodes, "node_names", "node")
         self.node_order_ = _resolve_order(node_order, network)
         self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0), layout="compressed")
         self._draw_cells()
         self._draw_marks(network)
-        self._label_nodes()
+        self._label_nodes(names)
         self.colorbar_ = None
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(self.probability_image_, ax=self.ax_, fraction=0.045, pad=0.03)
@@ -256,19 +260,19 @@ class AdjacencyDisplay:
         extent = self.ax_.get_window_extent()
         return 72 * min(extent.width, extent.height) / self.figure_.dpi / len(self.node_order_)
 
-    def _label_nodes(self) -> None:
-        if self.node_names is None:
+    def _label_nodes(self, node_names: list[Any] | None) -> None:
+        if node_names is None:
             self.ax_.set(xlabel="node", ylabel="node")
             self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
             return
-        names = [str(self.node_names[node]) for node in self.node_order_]
+        names = [drawable(node_names[node]) for node in self.node_order_]
         # Names stand above, as in a table: the legend has the room beneath. A letter is a little over half as wide as
         # it is high, so a matrix whose side was n cells keeps n / (n + letters) of it, and a name fills most of a cell.
         letters = 0.55 * max(map(len, names), default=0)
         size = min(10.0, max(3.0, 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)))
         self.ax_.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=2, pad=2)
-        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size)
-        self.ax_.set_yticks(range(len(names)), names, fontsize=size)
+        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size, **LITERAL)
+        self.ax_.set_yticks(range(len(names)), names, fontsize=size, **LITERAL)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
@@ -305,11 +309,13 @@ def _resolve_order(node_order: Any, network: Network) -> npt.NDArray[np.intp]:
     if node_order is None:
         return np.arange(n_nodes)
     if isinstance(node_order, str):
-        if node_order != "bandwidth":
-            raise ValueError(f"node_order={node_order!r}; expected 'bandwidth', an order of the nodes, or None.")
+        check_choice(node_order, "node_order", ("bandwidth",), "an order of the nodes")
         order = reverse_cuthill_mckee(sparse.csr_array(network.adjacency), symmetric_mode=True)
         return np.asarray(order, dtype=np.intp)
     order = np.asarray(node_order)
-    if order.shape != (n_nodes,) or not np.array_equal(np.sort(order), np.arange(n_nodes)):
-        raise ValueError(f"node_order must hold each node from 0 to {n_nodes - 1} once.")
+    is_numbers = order.shape == (n_nodes,) and order.dtype.kind in "iuf"
+    if not is_numbers or not np.array_equal(np.sort(order), np.arange(n_nodes)):
+        raise ValueError(
+            f"node_order={node_order!r}; expected 'bandwidth', None, or each node from 0 to {n_nodes - 1} once."
+        )
     return order.astype(np.intp)

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from .._validation import FloatArray
 from ..metrics import edge_reliability_curve
+from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
+from ._names import LITERAL
 from ._style import BLUE, GREY, axes_or_new, fitted_attributes, require_matplotlib, tidy
 
 if TYPE_CHECKING:
@@ -204,6 +206,11 @@ class EdgeCalibrationDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_text(self.name, "name")
+        check_flags(show_counts=show_counts)
+        check_color(color, "color")
+        check_marker(marker, "marker")
+        check_linestyle(linestyle, "linestyle")
         self.ax_, self.figure_ = axes_or_new(ax, (4.6, 5.8))
         filled = self.counts > 0
         predicted, share = self.mean_predicted[filled], self.fraction_true[filled]
@@ -216,7 +223,9 @@ class EdgeCalibrationDisplay:
         self.ax_.set(xlim=(0, 1), ylim=(0, 1), ylabel="share that are true edges")
         tidy(self.ax_)
         # Above the axes, as a curve may pass through any corner.
-        self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+        legend = self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+        for text in legend.get_texts():
+            text.set(**LITERAL)
         self.counts_ax_ = self._draw_counts(look) if show_counts else None
         lowest = self.counts_ax_ or self.ax_
         lowest.set_xlabel("probability given to the edge")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .._validation import FloatArray
+from ._checks import check_flags
+from ._names import LITERAL, drawable
 from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -100,15 +102,15 @@ class ComparisonDisplay:
         """
         import pandas as pd
 
-        groups = [] if by is None else [by] if isinstance(by, str) else list(by)
-        names = self._measured(_DEFAULT_TABLE if measures is None else measures, explicit=measures is not None)
-        self._check_columns(["method", *groups])
+        self._check_frame()
+        groups = [] if by is None else self._columns("by", [by] if isinstance(by, str) else by)
+        names = self._measured(measures, _DEFAULT_TABLE)
         keys = [self.frame[name] for name in ("method", *groups)]
         failed = self.frame["error_type"].notna() if "error_type" in self.frame else self.frame["method"].isna()
         grouped = failed.groupby(keys, dropna=False)
         columns = {("runs", "n"): grouped.size(), ("runs", "failed"): grouped.sum()}
         for name in names:
-            grouped = self.frame[name].astype(float).mask(failed).groupby(keys, dropna=False)
+            grouped = self._numbers(name).mask(failed).groupby(keys, dropna=False)
             columns[name, "mean"], columns[name, "standard_error"] = grouped.mean(), grouped.sem()
         table = pd.DataFrame(columns)
         return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
@@ -140,12 +142,17 @@ class ComparisonDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
-        names = self._measured(_DEFAULT_PANELS if measures is None else measures, explicit=measures is not None)
+        check_flags(legend=legend)
+        if not isinstance(by, str):
+            raise TypeError(f"by is a {type(by).__name__}; expected a column of the frame, as a str.")
+        self._check_frame()
+        names = self._measured(measures, _DEFAULT_PANELS)
         table = self.table(by, measures=names)
         self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=(4.2, 3.4))
         for panel, name in zip(self.ax_, names, strict=True):
             self._draw_panel(panel, table[name], by)
-            panel.set(xlabel=_LABELS.get(by, by), ylabel=_LABELS.get(name, name))
+            panel.set_xlabel(_LABELS.get(by, by), **({} if by in _LABELS else LITERAL))
+            panel.set_ylabel(_LABELS.get(name, name), **({} if name in _LABELS else LITERAL))
             # A score near one, and an error near zero, are what a reader looks for.
             panel.set_ylim(
                 bottom=min(0.0, panel.get_ylim()[0]), top=1.03 if name in ("edge_f1", "edge_roc_auc") else None
@@ -174,34 +181,63 @@ class ComparisonDisplay:
                 linestyle=_DASHES[index % len(_DASHES)] if is_ordered else "none",
                 linewidth=1.6,
                 capsize=2.5,
-                label=str(method),
+                label=drawable(method),
             )
-        panel.set_xticks(places, [str(group) for group in groups])
+        panel.set_xticks(places, [drawable(group) for group in groups], **LITERAL)
 
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()
         if is_new_figure:  # the margin is free, and nothing there covers a curve
             n_columns = min(len(handles), 2 * len(self.ax_))
-            self.figure_.legend(
+            legend = self.figure_.legend(
                 handles, labels, loc="outside upper center", ncols=n_columns, frameon=False, handlelength=3
             )
         else:
-            self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
+            legend = self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
+        for text in legend.get_texts():
+            text.set(**LITERAL)
 
     def _methods(self) -> list[Any]:
         return list(dict.fromkeys(self.frame["method"]))
 
-    def _check_columns(self, names: Sequence[str]) -> None:
-        missing = [name for name in names if name not in self.frame]
-        if missing:
-            raise ValueError(f"frame has no column {missing[0]!r}; expected one of {list(self.frame.columns)}.")
+    def _check_frame(self) -> None:
+        import pandas as pd
 
-    def _measured(self, measures: Sequence[str], *, explicit: bool) -> list[str]:
+        if not isinstance(self.frame, pd.DataFrame):
+            raise TypeError(f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame, a row for each run.")
+        if "method" not in self.frame:
+            raise ValueError(f"frame has the columns {list(self.frame.columns)}; expected 'method' among them.")
+        if self.frame.empty:
+            raise ValueError("frame has no rows; expected one for each run.")
+
+    def _columns(self, argument: str, names: Any) -> list[str]:
+        """The columns that an argument names, at least one."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise TypeError(f"{argument} is a {type(names).__name__}; expected a list of columns of the frame.")
+        columns = list(names)
+        if not columns:
+            raise ValueError(f"{argument} is empty; expected a column of the frame or more.")
+        for name in columns:
+            if not isinstance(name, str):
+                raise TypeError(f"{argument} holds a {type(name).__name__}; expected columns of the frame, as str.")
+            if name not in self.frame:
+                expected = f"expected one of {list(self.frame.columns)}"
+                raise ValueError(f"{argument} does not fit: frame has no column {name!r}; {expected}.")
+        return columns
+
+    def _numbers(self, name: str) -> pd.Series[float]:
+        try:
+            return self.frame[name].astype(float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"measures names {name!r}, a column that does not hold numbers; expected one that does."
+            ) from error
+
+    def _measured(self, measures: Any, usual: Sequence[str]) -> list[str]:
         """The measures that can be shown: all that were asked for by name, or those of the usual ones that exist."""
-        if explicit:
-            self._check_columns(measures)
-            return list(measures)
-        present = [name for name in measures if name in self.frame and self.frame[name].notna().any()]
+        if measures is not None:
+            return self._columns("measures", measures)
+        present = [name for name in usual if name in self.frame and self.frame[name].notna().any()]
         if not present:
             raise ValueError(
                 "no run has any of the usual measures; expected systems with a true_adjacency or a true_theta, and at "

@@ -8,9 +8,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 
 from .._validation import FloatArray
+from ._checks import (
+    check_choice,
+    check_color,
+    check_flags,
+    check_linestyle,
+    check_mapping,
+    check_marker,
+    check_names,
+    check_number,
+    check_seed,
+    check_text,
+)
+from ._labels import fit_picture, label_sizes, place_labels
+from ._layout import edge_curves, lay_out, read_positions
+from ._names import LITERAL, drawable
 from ._network import Network, Pairs
 from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, require_matplotlib
 
@@ -31,6 +45,8 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 _LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
+_FONT_SIZE = 8.0
+_PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
 class GraphDisplay:
@@ -175,7 +191,7 @@ class GraphDisplay:
         pos: Any = None,
         layout: str | Callable[[nx.Graph], Mapping[Any, Any]] = "kamada_kawai",
         random_state: int | None = 0,
-        node_labels: bool = False,
+        node_labels: bool | str = False,
         node_size: float | None = None,
         show_unknown: bool = False,
         styles: Mapping[str, Mapping[str, Any]] | None = None,
@@ -194,8 +210,9 @@ class GraphDisplay:
             their positions by number.
         random_state : int or None, default=0
             Seed of the "spring" layout.
-        node_labels : bool, default=False
-            Write the names into the nodes, or above them if there is one of more than three characters.
+        node_labels : bool or "inferred", default=False
+            Write the names into the nodes, or beside them if there is one of more than three characters. "inferred"
+            names only the ends of edges that were inferred: of found, false and missed ones where the truth is given.
         node_size : float, default=None
             Area of a node in square points; by default smaller the more there are.
         show_unknown : bool, default=False
@@ -212,28 +229,36 @@ class GraphDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_flags(show_unknown=show_unknown, legend=legend)
+        if not isinstance(node_labels, bool | np.bool_):
+            check_choice(node_labels, "node_labels", ("inferred",), "a bool")
+        if node_size is not None:
+            check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
         network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
         links = {kind: pairs for kind, pairs in network.links().items() if kind != "unknown" or show_unknown}
         looks = _merged_styles(styles)
-        names = list(range(network.n_nodes)) if self.node_names is None else list(self.node_names)
-        positions = _lay_out(network, layout, random_state) if pos is None else _read_positions(pos, names)
+        numbers = range(network.n_nodes)
+        names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
+        seed = check_seed(random_state)
+        positions = lay_out(network, layout, seed) if pos is None else read_positions(pos, names, "pos")
         self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
         self.positions_ = positions
         self.links_ = {
             kind: self._draw_links(kind, links[kind], looks[kind]) for kind in looks if len(links.get(kind, ()))
         }
-        self._draw_nodes(names if node_labels else [], node_size)
-        self.ax_.set_aspect("equal")
         self.ax_.margins(0.05)
         self.ax_.set_axis_off()
         if legend:
             self._draw_legend(links, looks)
+        labels = {node: drawable(names[node]) for node in _labelled(node_labels, links, len(names))}
+        self._draw_nodes(labels, node_size)
+        self.ax_.set_aspect("equal")
         return self
 
     def _draw_links(self, kind: str, pairs: Pairs, look: Mapping[str, Any]) -> Any:
         from matplotlib.collections import LineCollection
 
-        curves = _curves(self.positions_, pairs, straight=kind == "unknown")
+        curves = edge_curves(self.positions_, pairs, straight=kind == "unknown")
         drawing_order = list(_STYLES).index(kind)
         lines = LineCollection(
             curves,
@@ -256,23 +281,36 @@ class GraphDisplay:
         widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
         return widths
 
-    def _draw_nodes(self, names: Sequence[Any], node_size: float | None) -> None:
-        labels = [str(name) for name in names]
-        fit_inside = max(map(len, labels), default=0) <= _LONGEST_NAME_INSIDE
-        is_open = bool(labels) and fit_inside
-        if node_size is None:
-            node_size = 260.0 if is_open else float(np.clip(2500 / max(1, len(self.positions_)), 12, 120))
-        face, edge = ("white", "#444444") if is_open else ("#444444", "white")
+    def _draw_nodes(self, labels: Mapping[int, str], node_size: float | None) -> None:
+        """Full discs; those that hold their name are larger and empty."""
+        fit_inside = max(map(len, labels.values()), default=0) <= _LONGEST_NAME_INSIDE
+        is_open = np.isin(np.arange(len(self.positions_)), list(labels)) & fit_inside
+        full_size = float(np.clip(2500 / max(1, len(self.positions_)), 12, 120))
+        sizes = np.where(is_open, 260.0, full_size) if node_size is None else np.full(len(is_open), node_size)
+        faces = np.where(is_open, "white", "#444444")
+        edges = np.where(is_open, "#444444", "white")
         x, y = self.positions_.T
-        self.nodes_ = self.ax_.scatter(x, y, s=node_size, color=face, edgecolor=edge, linewidth=0.8, zorder=3)
-        look: dict[str, Any] = {"ha": "center", "va": "center", "textcoords": "offset points", "zorder": 5}
-        above = 0.0
-        if not fit_inside:  # above the node, on a plate that keeps links from running through the letters
-            above = math.sqrt(node_size) / 2 + 6
-            look["zorder"] = 2.5  # nor must the plate hide another node
-            look["bbox"] = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-        for label, position in zip(labels, self.positions_, strict=False):
-            self.ax_.annotate(label, position, xytext=(0, above), fontsize=8, **look)
+        self.nodes_ = self.ax_.scatter(x, y, s=sizes, c=faces, edgecolor=edges, linewidth=0.8, zorder=3)
+        if fit_inside:
+            offsets = np.zeros((len(labels), 2))
+            look: dict[str, Any] = {"zorder": 5}
+        else:
+            offsets = self._places_beside(labels, math.sqrt(sizes[0]) / 2)
+            # On a plate that keeps edges from running through the letters, but does not hide another node.
+            plate = {"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+            look = {"zorder": 2.5, "bbox": plate}
+        look |= {"ha": "center", "va": "center", "textcoords": "offset points", "fontsize": _FONT_SIZE}
+        for (node, label), offset in zip(labels.items(), offsets, strict=True):
+            self.ax_.annotate(label, self.positions_[node], xytext=tuple(offset), **LITERAL, **look)
+
+    def _places_beside(self, labels: Mapping[int, str], radius: float) -> FloatArray:
+        sizes = label_sizes(list(labels.values()), _FONT_SIZE) + _PADDING
+        # Room for a name beside, above and beneath the nodes at the border of the picture.
+        margin = np.array([sizes[:, 0].max() / 2, sizes[:, 1].max() + radius]) + radius
+        picture = fit_picture(self.ax_, self.positions_, margin)
+        shown = [lines for kind, lines in self.links_.items() if kind != "unknown"]
+        lines = [picture.points(np.asarray(curve)) for kind in shown for curve in kind.get_segments()]
+        return place_labels(picture, list(labels), sizes, radius, lines)
 
     def _draw_legend(self, links: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D
@@ -289,75 +327,43 @@ class GraphDisplay:
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
 
 
+def _labelled(node_labels: bool | str, links: Mapping[str, Pairs], n_nodes: int) -> list[int]:
+    """The nodes whose names are written."""
+    if node_labels == "inferred":
+        ends = [links[kind].ravel() for kind in ("inferred", "found", "false", "missed") if kind in links]
+        return [int(node) for node in np.unique(np.concatenate(ends))]
+    return list(range(n_nodes)) if node_labels else []
+
+
+def _check_linewidth(value: Any, name: str) -> None:
+    if value is not None:  # which lets the probability set it
+        check_number(value, name, "a width of 0 or more points, or None", lambda width: width >= 0)
+
+
+def _check_marker_or_none(value: Any, name: str) -> None:
+    if value is not None:
+        check_marker(value, name)
+
+
+_CHECKS: dict[str, Callable[[Any, str], None]] = {
+    "color": check_color,
+    "linewidth": _check_linewidth,
+    "linestyle": check_linestyle,
+    "marker": _check_marker_or_none,
+    "label": check_text,
+}
+
+
 def _merged_styles(changes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
-    changes = changes or {}
-    for kind in changes:
+    changes = {} if changes is None else changes
+    check_mapping(changes, "styles", "a mapping from a kind of edge to a dict, or None")
+    for kind, change in changes.items():
         if kind not in _STYLES:
             raise ValueError(f"styles names {kind!r}; expected kinds of links among {', '.join(_STYLES)}.")
+        name = f"styles[{kind!r}]"
+        check_mapping(change, name, f"a dict with any of {', '.join(_CHECKS)}")
+        for key, value in change.items():
+            if key not in _CHECKS:
+                raise ValueError(f"{name} has the key {key!r}; expected any of {', '.join(_CHECKS)}.")
+            _CHECKS[key](value, f"{name}[{key!r}]")
     return {kind: {**look, **changes.get(kind, {})} for kind, look in _STYLES.items()}
-
-
-def _read_positions(pos: Any, names: Sequence[Any]) -> FloatArray:
-    if isinstance(pos, Mapping):
-        lacking = [name for name in names if name not in pos]
-        if lacking:
-            raise ValueError(f"pos has no entry for node {lacking[0]!r}; expected one for each of {len(names)} nodes.")
-        pos = [pos[name] for name in names]
-    positions = np.asarray(pos, dtype=np.float64)
-    if positions.shape != (len(names), 2):
-        raise ValueError(f"pos has shape {positions.shape}; expected ({len(names)}, 2), a point for each node.")
-    return positions
-
-
-def _lay_out(
-    network: Network, layout: str | Callable[[nx.Graph], Mapping[Any, Any]], random_state: int | None
-) -> FloatArray:
-    """Place the nodes by all links that are or should be there, so that a missed one does not change the picture."""
-    present = network.adjacency if network.true_adjacency is None else network.adjacency + network.true_adjacency
-    graph = nx.from_numpy_array((present > 0).astype(int))
-    if callable(layout):
-        placed = layout(graph)
-    elif layout == "kamada_kawai":
-        placed = nx.kamada_kawai_layout(graph, dist=_distances(graph))
-    elif layout == "spring":
-        placed = nx.spring_layout(graph, seed=random_state)
-    elif layout in ("spectral", "circular"):
-        placed = nx.spectral_layout(graph) if layout == "spectral" else nx.circular_layout(graph)
-    else:
-        raise ValueError(f"layout={layout!r}; expected 'kamada_kawai', 'spring', 'spectral', 'circular' or a callable.")
-    return _read_positions(placed, range(network.n_nodes))
-
-
-def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:
-    # networkx puts parts that are not connected a million steps apart, which leaves each of them a dot; one step more
-    # than the longest way is apart enough to be seen.
-    steps = shortest_path(nx.to_scipy_sparse_array(graph), unweighted=True)
-    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
-    return {i: dict(enumerate(row)) for i, row in enumerate(steps.tolist())}
-
-
-def _curves(positions: FloatArray, pairs: Pairs, *, straight: bool) -> list[FloatArray]:
-    """A straight line for each pair, or a bow where a third node lies on it."""
-    parameter = np.linspace(0, 1, 25)[:, None]
-    curves = []
-    for i, j in pairs:
-        start, end = positions[i], positions[j]
-        curve = start + parameter * (end - start)
-        if not straight and _passes_a_node(positions, i, j):
-            sideways = np.array([start[1] - end[1], end[0] - start[0]])
-            curve = curve + 0.8 * parameter * (1 - parameter) * sideways
-        curves.append(curve)
-    return curves
-
-
-def _passes_a_node(positions: FloatArray, i: int, j: int) -> bool:
-    direction = positions[j] - positions[i]
-    length = float(np.linalg.norm(direction))
-    if length == 0:
-        return False
-    offsets = np.delete(positions, [i, j], axis=0) - positions[i]
-    along = offsets @ direction / length**2
-    across = np.abs(offsets[:, 0] * direction[1] - offsets[:, 1] * direction[0]) / length
-    # Closer than this the node's disc, drawn at the default size, would cover the line.
-    near = 0.015 * float(np.ptp(positions, axis=0).max())
-    return bool(((along > 0) & (along < 1) & (across < near)).any())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
+
+from ._checks import check_axes, check_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,6 @@ __all__ = [
     "VERMILLION",
     "axes_or_new",
     "fitted_attributes",
-    "parameter_label",
     "require_matplotlib",
     "split_axes",
     "tidy",
@@ -67,11 +67,13 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float], layout: str = "const
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=size, layout=layout)
-    return ax, ax.figure  # type: ignore[return-value]
+    return check_axes(ax), ax.figure  # type: ignore[return-value]
 
 
 def split_axes(ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float, float]) -> tuple[Any, Figure]:
     """An array of `n_panels` axes: those given, or one given axes divided, or those of a new figure."""
+    from matplotlib.axes import Axes
+
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -82,11 +84,9 @@ def split_axes(ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float
             n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, sharex="col" if stacked else "none"
         )
         return panels.ravel(), figure
-    if hasattr(ax, "get_subplotspec"):
-        return _divide(ax, n_panels, stacked), ax.figure
-    panels = np.asarray(ax, dtype=object).ravel()
-    if len(panels) != n_panels:
-        raise ValueError(f"ax holds {len(panels)} axes; expected one, or {n_panels}, one for each panel.")
+    if isinstance(ax, Axes):
+        return _divide(ax, n_panels, stacked), ax.figure  # type: ignore[return-value]
+    panels = np.array(check_panels(ax, n_panels), dtype=object)
     return panels, panels[0].figure
 
 
@@ -105,13 +105,3 @@ def _divide(ax: Any, n_panels: int, stacked: bool) -> Any:
 def tidy(ax: Axes) -> None:
     """Leave out the two sides of the frame that measure nothing."""
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def parameter_label(name: str) -> str:
-    """A parameter's name as mathematics: theta_0 becomes a Greek letter with an index."""
-    match = re.fullmatch(r"(theta|[a-z])(?:_(\d+))?", name)
-    if match is None:
-        return name
-    letter = r"\theta" if match[1] == "theta" else match[1]
-    index = "" if match[2] is None else f"_{{{match[2]}}}"
-    return f"${letter}{index}$"

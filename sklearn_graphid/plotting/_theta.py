@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._validation import FloatArray
-from ..filters import resolve_filter
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
+from ._checks import as_numbers, check_flags, check_number, check_vector
+from ._names import parameter_labels
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["ThetaDisplay"]
+
+_EXPECTED_BINS = "expected what numpy.histogram_bin_edges takes: an int, increasing edges, or a rule such as 'auto'"
 
 
 class ThetaDisplay:
@@ -89,9 +92,12 @@ class ThetaDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        samples, theta = fitted_attributes(cls.__name__, estimator, "theta_samples_", "theta_")
-        names = resolve_filter(estimator.filter).parameter_names()
-        return cls.from_predictions(samples, theta, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
+        names = ("theta_samples_", "theta_", "filter_")
+        samples, theta, filter = fitted_attributes(cls.__name__, estimator, *names)
+        parameters = filter.parameter_names()
+        return cls.from_predictions(
+            samples, theta, true_theta=true_theta, parameter_names=parameters, ax=ax, **plot_options
+        )
 
     @classmethod
     def from_predictions(
@@ -127,14 +133,14 @@ class ThetaDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        samples = np.asarray(theta_samples, dtype=np.float64)
+        samples = as_numbers(theta_samples, "theta_samples", "draws of shape (n_draws, n_parameters)")
         if samples.ndim != 2 or not samples.size:
             raise ValueError(f"theta_samples has shape {samples.shape}; expected (n_draws, n_parameters).")
+        if not np.isfinite(samples).all():
+            raise ValueError(f"theta_samples holds {samples[~np.isfinite(samples)][0]}; expected finite numbers.")
         n_parameters = samples.shape[1]
-        estimate = _check_vector(theta, n_parameters, "theta")
-        truth = _check_vector(true_theta, n_parameters, "true_theta")
-        if parameter_names is not None and len(parameter_names) != n_parameters:
-            raise ValueError(f"parameter_names has {len(parameter_names)} names for {n_parameters} parameters.")
+        estimate = check_vector(theta, n_parameters, "theta")
+        truth = check_vector(true_theta, n_parameters, "true_theta")
         display = cls(theta_samples=samples, theta=estimate, true_theta=truth, parameter_names=parameter_names)
         return display.plot(ax, **plot_options)
 
@@ -160,24 +166,25 @@ class ThetaDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
-        if not 0 < interval < 1:
-            raise ValueError(f"interval={interval!r}; expected a share strictly between 0 and 1.")
+        check_flags(legend=legend)
+        check_number(interval, "interval", "a share strictly between 0 and 1", lambda share: 0 < share < 1)
         n_parameters = self.theta_samples.shape[1]
-        names = [f"theta_{i}" for i in range(n_parameters)] if self.parameter_names is None else self.parameter_names
+        labels = parameter_labels(self.parameter_names, n_parameters)
+        edges = [_bin_edges(draws, bins) for draws in self.theta_samples.T]
         tails = (0.5 - interval / 2, 0.5 + interval / 2)
         self.intervals_ = np.quantile(self.theta_samples, tails, axis=0).T
         self.ax_, self.figure_ = split_axes(ax, n_parameters, stacked=False, panel_size=(3.2, 3.0))
-        for parameter, (panel, name) in enumerate(zip(self.ax_, names, strict=True)):
-            self._draw_parameter(panel, parameter, interval, bins)
-            panel.set_xlabel(parameter_label(name))
+        for parameter, (panel, (label, look)) in enumerate(zip(self.ax_, labels, strict=True)):
+            self._draw_parameter(panel, parameter, interval, edges[parameter])
+            panel.set_xlabel(label, **look)
             tidy(panel)
         self.ax_[0].set_ylabel("draws")
         if legend:
             self._draw_legend(is_new_figure=ax is None)
         return self
 
-    def _draw_parameter(self, panel: Axes, parameter: int, interval: float, bins: Any) -> None:
-        panel.hist(self.theta_samples[:, parameter], bins=bins, color=BLUE, alpha=0.35, label="draws")
+    def _draw_parameter(self, panel: Axes, parameter: int, interval: float, edges: list[float]) -> None:
+        panel.hist(self.theta_samples[:, parameter], bins=edges, color=BLUE, alpha=0.35, label="draws")
         low, high = self.intervals_[parameter]
         # The interval and the estimate stand on the histogram's floor, in heights that do not depend on the counts.
         floor = panel.get_xaxis_transform()
@@ -201,10 +208,11 @@ class ThetaDisplay:
             self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8)
 
 
-def _check_vector(values: Any, n_parameters: int, name: str) -> FloatArray | None:
-    if values is None:
-        return None
-    vector = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if vector.shape != (n_parameters,):
-        raise ValueError(f"{name} has shape {vector.shape}; expected ({n_parameters},), one for each parameter.")
-    return vector
+def _bin_edges(draws: FloatArray, bins: Any) -> list[float]:
+    try:
+        edges = [float(edge) for edge in np.histogram_bin_edges(draws, bins)]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"bins={bins!r}; {_EXPECTED_BINS}.") from error
+    if len(edges) < 2 or not np.isfinite(edges).all():
+        raise ValueError(f"bins={bins!r}; {_EXPECTED_BINS}.")
+    return edges

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._validation import FloatArray
-from ..filters import resolve_filter
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, parameter_label, require_matplotlib, split_axes, tidy
+from ._checks import as_numbers, check_color, check_mapping, check_vector
+from ._names import parameter_labels
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,14 +112,14 @@ class TraceDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        (diagnostics,) = fitted_attributes(cls.__name__, estimator, "diagnostics_")
+        diagnostics, filter = fitted_attributes(cls.__name__, estimator, "diagnostics_", "filter_")
         missing = [name for name in _TRACES if name not in diagnostics]
         if missing:
             raise TypeError(
                 f"diagnostics_ of {type(estimator).__name__} has no {missing[0]!r}, which {cls.__name__} draws; "
                 f"expected an identifier that samples, such as LangevinSystemIdentifier."
             )
-        names = resolve_filter(estimator.filter).parameter_names()
+        names = filter.parameter_names()
         return cls.from_predictions(diagnostics, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
 
     @classmethod
@@ -154,11 +155,7 @@ class TraceDisplay:
         """
         require_matplotlib(cls.__name__)
         traces = _check_traces(diagnostics)
-        n_parameters = traces["theta"].shape[2]
-        truth = None if true_theta is None else np.atleast_1d(np.asarray(true_theta, dtype=np.float64))
-        for name, given in (("true_theta", truth), ("parameter_names", parameter_names)):
-            if given is not None and len(given) != n_parameters:
-                raise ValueError(f"{name} has {len(given)} entries; expected {n_parameters}, one for each parameter.")
+        truth = check_vector(true_theta, traces["theta"].shape[2], "true_theta")
         return cls(**traces, true_theta=truth, parameter_names=parameter_names).plot(ax, **plot_options)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
@@ -177,21 +174,21 @@ class TraceDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
+        check_color(chain_color, "chain_color")
         n_parameters = self.theta.shape[2]
-        names = [f"theta_{i}" for i in range(n_parameters)] if self.parameter_names is None else self.parameter_names
         traces = [self.log_likelihood, *np.moveaxis(self.theta, 2, 0)]
-        labels = ["log-likelihood", *(parameter_label(name) for name in names)]
+        labels = [("log-likelihood", {}), *parameter_labels(self.parameter_names, n_parameters)]
         self.ax_, self.figure_ = split_axes(ax, len(traces), stacked=True, panel_size=(7.0, 1.9))
         self.lines_: list[LineCollection] = []
         self.medians_: list[Line2D] = []
         truths = [None, *([None] * n_parameters if self.true_theta is None else self.true_theta)]
-        for panel, values, label, truth in zip(self.ax_, traces, labels, truths, strict=True):
+        for panel, values, (label, look), truth in zip(self.ax_, traces, labels, truths, strict=True):
             self._draw_chains(panel, values, chain_color)
             self._stripe_levels(panel)
             if truth is not None:
                 panel.axhline(truth, color=VERMILLION, linestyle="--", linewidth=1.5, label="truth")
             panel.set_ylim(*_limits(values, truth))
-            panel.set_ylabel(label)
+            panel.set_ylabel(label, **look)
             tidy(panel)
         self._label_levels()
         self._draw_legend()
@@ -274,21 +271,25 @@ def _limits(values: FloatArray, truth: float | None) -> tuple[float, float]:
     shown = values[:, values.shape[1] // 5 :].ravel()
     if truth is not None:
         shown = np.append(shown, truth)
+    shown = shown[np.isfinite(shown)]
+    if not len(shown):
+        return 0.0, 1.0
     low, high = float(shown.min()), float(shown.max())
     margin = 0.08 * (high - low) or 0.1 * max(1.0, abs(high))
     return low - margin, high + margin
 
 
 def _check_traces(diagnostics: Mapping[str, Any]) -> dict[str, FloatArray]:
+    check_mapping(diagnostics, "diagnostics", "a mapping with 'sigma', 'log_likelihood' and 'theta'")
     missing = [name for name in _TRACES if name not in diagnostics]
     if missing:
         raise ValueError(f"diagnostics has no {missing[0]!r}; expected 'sigma', 'log_likelihood' and 'theta'.")
-    traces = {name: np.asarray(diagnostics[name], dtype=np.float64) for name in _TRACES}
-    n_steps = traces["sigma"].shape
-    if traces["log_likelihood"].shape[1:] != n_steps or traces["theta"].shape[1:2] != n_steps:
+    traces = {name: as_numbers(diagnostics[name], f"diagnostics[{name!r}]", "numbers") for name in _TRACES}
+    sigma, log_likelihood, theta = (trace.shape for trace in traces.values())
+    if len(sigma) != 1 or len(theta) != 3 or log_likelihood != theta[:2] or theta[1:2] != sigma or 0 in theta:
         shapes = ", ".join(f"{name} {trace.shape}" for name, trace in traces.items())
         raise ValueError(
-            f"the traces do not fit together: {shapes}; expected (n_steps,), (n_chains, n_steps) and "
-            f"(n_chains, n_steps, n_parameters)."
+            f"diagnostics holds traces that do not fit together: {shapes}; expected (n_steps,), (n_chains, n_steps) "
+            f"and (n_chains, n_steps, n_parameters)."
         )
     return traces

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._validation import FloatArray
+from ._checks import as_numbers, check_choice, check_mapping
 from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -161,8 +162,7 @@ class PriorTrainingDisplay:
             The display itself.
         """
         require_matplotlib(type(self).__name__)
-        if time_axis not in ("seconds", "epochs"):
-            raise ValueError(f"time_axis={time_axis!r}; expected 'seconds' or 'epochs'.")
+        check_choice(time_axis, "time_axis", ("seconds", "epochs"))
         n_panels = 1 if self.level_losses is None else 2
         self.ax_, self.figure_ = split_axes(ax, n_panels, stacked=False, panel_size=(4.6, 3.4))
         self._draw_history(self.ax_[0], time_axis)
@@ -201,25 +201,31 @@ class PriorTrainingDisplay:
 
 def _check_history(loss_history: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
     names = ("training", "validation", "seconds")
+    check_mapping(loss_history, "loss_history", "a mapping with 'training', 'validation' and 'seconds'")
     missing = [name for name in names if name not in loss_history]
     if missing:
         raise ValueError(f"loss_history has no {missing[0]!r}; expected 'training', 'validation' and 'seconds'.")
-    training, validation, seconds = (np.asarray(loss_history[name], dtype=np.float64) for name in names)
+    expected = "a number for each epoch"
+    training, validation, seconds = (
+        np.atleast_1d(as_numbers(loss_history[name], f"loss_history[{name!r}]", expected)) for name in names
+    )
     if not len(training):
         raise ValueError(
             "loss_history is empty, as that of a prior read from a checkpoint is; expected an epoch or more."
         )
-    if training.shape != validation.shape or training.shape != seconds.shape:
+    if training.ndim != 1 or training.shape != validation.shape or training.shape != seconds.shape:
         raise ValueError(
             f"loss_history holds {len(training)} training losses, {len(validation)} validation losses and "
-            f"{len(seconds)} times; expected as many of each."
+            f"{len(seconds)} times; expected as many of each, in one dimension."
         )
     return training, validation, seconds
 
 
 def _check_levels(sigmas: Any, level_losses: Any) -> tuple[FloatArray | None, FloatArray | None]:
-    levels = None if sigmas is None else np.asarray(sigmas, dtype=np.float64)
-    losses = None if level_losses is None else np.asarray(level_losses, dtype=np.float64)
+    levels = None if sigmas is None else as_numbers(sigmas, "sigmas", "a number for each noise level")
+    losses = None if level_losses is None else as_numbers(level_losses, "level_losses", "shape (n_graphs, n_levels)")
+    if levels is not None and levels.ndim != 1:
+        raise ValueError(f"sigmas has shape {levels.shape}; expected (n_levels,), a number for each noise level.")
     if losses is not None and (levels is None or losses.ndim != 2 or losses.shape[1:] != levels.shape):
         expected = "sigmas with it" if levels is None else f"(n_graphs, {len(levels)}), a column for each of sigmas"
         raise ValueError(f"level_losses has shape {losses.shape}; expected {expected}.")

@@ -30,7 +30,6 @@ from sklearn_graphid.plotting import (
     ThetaDisplay,
     TraceDisplay,
 )
-from sklearn_graphid.plotting._style import parameter_label
 
 # Four nodes on a ring; (0, 2) and (2, 3) are unknown beside (1, 3). Of these (2, 3) is an edge.
 RING = nx.to_numpy_array(nx.cycle_graph(4))
@@ -448,14 +447,6 @@ def test_theta_errors(arguments, message):
         ThetaDisplay.from_predictions(**{"theta_samples": np.ones((5, 2)), **arguments})
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [("theta", r"$\theta$"), ("theta_12", r"$\theta_{12}$"), ("a_1", "$a_{1}$"), ("rate_x", "rate_x")],
-)
-def test_parameter_labels(name, label):
-    assert parameter_label(name) == label
-
-
 # Traces
 
 
@@ -532,9 +523,9 @@ def test_trace_from_predictions_into_given_panels():
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"sigma": [1.0]}, {}, "the traces do not fit together"),
-        ({}, {"true_theta": [1.0, 2.0]}, "true_theta has 2 entries; expected 1"),
-        ({}, {"parameter_names": ["a", "b"]}, "parameter_names has 2 entries; expected 1"),
+        ({"sigma": [1.0]}, {}, "diagnostics holds traces that do not fit together"),
+        ({}, {"true_theta": [1.0, 2.0]}, r"true_theta has shape \(2,\); expected \(1,\)"),
+        ({}, {"parameter_names": ["a", "b"]}, "parameter_names has 2 names for 1 parameters; expected 1"),
     ],
 )
 def test_trace_errors(changes, options, message):
