@@ -18,6 +18,7 @@ from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils._param_validation import Interval
+from torch import Tensor
 
 from .._known_edges import KnownEdges
 from .._torch import torch_threads
@@ -197,14 +198,35 @@ class FilterFit(NamedTuple):
     noise_std: float  # root mean square of the residuals
 
 
+class _ScaledOutputs(GraphFilter):
+    """A filter whose outputs are divided by a number, whatever the outputs do when the inputs are divided by it."""
+
+    def __init__(self, filter: GraphFilter, scale: float):
+        self.filter = filter
+        self.scale = scale
+
+    def parameter_names(self) -> list[str]:
+        return self.filter.parameter_names()
+
+    def constrain(self, theta: Tensor) -> Tensor:
+        return self.filter.constrain(theta)
+
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        return self.filter.apply(adjacency, theta, signals) / self.scale
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, jacobian = self.filter.theta_jacobian(adjacency, theta, signals)
+        return outputs / self.scale, jacobian / self.scale
+
+
 def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, filter: GraphFilter) -> FilterFit:
     """Fit theta by least squares, from the ends and the middle of the filter's initial range; the best one stays."""
     everything = KnownEdges(np.ones(adjacency.shape, dtype=bool), adjacency)
-    # Filters are linear in the signals, so a scale that inputs and outputs have in common does not change theta.
-    scale = float(np.nanmax(np.abs(outputs))) or 1.0
-    problem = Problem.from_numpy(
-        inputs / scale, outputs / scale, everything, filter, torch.device("cpu"), torch.float64
-    )
+    # Squares of extreme numbers leave the range of floats, so the residuals are scaled. The inputs stay as they are: a
+    # filter of the user's need not be linear in them.
+    scale = float(np.nanmax(np.abs(outputs))) or float(np.abs(inputs).max()) or 1.0
+    scaled = _ScaledOutputs(filter, scale)
+    problem = Problem.from_numpy(inputs, outputs / scale, everything, scaled, torch.device("cpu"), torch.float64)
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
     starts = filter.constrain(torch.stack([low, (low + high) / 2, high]))
     with torch.no_grad(), torch_threads(1):
