@@ -105,7 +105,11 @@ class CallableFilter(GraphFilter):
 
     def _filter_matrix(self, adjacency: Tensor, theta: Tensor) -> Tensor:
         """What the function returns, once it is a tensor that the signals can be multiplied by."""
-        matrix = self.function(adjacency, theta)
+        try:
+            matrix = self.function(adjacency, theta)
+        except Exception as error:
+            error.add_note(self._note())
+            raise
         if not isinstance(matrix, Tensor):
             raise TypeError(
                 f"the function of CallableFilter returned a {type(matrix).__name__}; expected a torch tensor."
@@ -118,6 +122,17 @@ class CallableFilter(GraphFilter):
                     f"the adjacency matrix."
                 )
         return matrix
+
+    def _note(self) -> str:
+        note = (
+            f"the function of CallableFilter, {getattr(self.function, '__name__', repr(self.function))!r}, raised this."
+        )
+        if self.batched:
+            return note
+        return note + (
+            " It ran under torch.vmap, which does not allow a function to branch on values or to read them; if that is "
+            "the cause, write it for a batch of matrices and set batched=True."
+        )
 
 
 def _is_list(values: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from fractions import Fraction
 
 import networkx as nx
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_graphid import AdamSystemIdentifier, RidgeSystemIdentifier
+from sklearn_graphid import AdamSystemIdentifier, LikelihoodLangevinIdentifier, RidgeSystemIdentifier
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import (
     ARMAFilter,
@@ -164,3 +165,35 @@ def undefined(adjacency, theta):
 def test_function_that_is_nan_everywhere_is_blamed(identifier, ring_pairs):
     with pytest.raises(FloatingPointError, match=r"infinite or nan.* check the filter"):
         identifier.set_params(filter=CallableFilter(undefined)).fit(*ring_pairs)
+
+
+LANGEVIN = LikelihoodLangevinIdentifier(n_chains=1, n_steps=1, random_state=0)
+
+
+def helper_of_the_user(adjacency):
+    raise KeyError("a mistake of her own")
+
+
+def faulty(adjacency, theta):
+    return helper_of_the_user(adjacency)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("identifier", [*IDENTIFIERS, LANGEVIN], ids=lambda identifier: type(identifier).__name__)
+def test_error_in_the_function_keeps_its_traceback(identifier, batched, ring_pairs):
+    with pytest.raises(KeyError, match="a mistake of her own") as caught:
+        identifier.set_params(filter=CallableFilter(faulty, batched=batched)).fit(*ring_pairs)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert [frame.name for frame in traceback.extract_tb(caught.tb)][-2:] == ["faulty", "helper_of_the_user"]
+    assert "return helper_of_the_user(adjacency)" in shown
+    assert "the function of CallableFilter, 'faulty', raised this" in shown
+
+
+def branching(adjacency, theta):
+    return adjacency if theta[..., 0] > 0 else -adjacency
+
+
+def test_what_vmap_cannot_do_has_a_way_out():
+    with pytest.raises(RuntimeError, match="data-dependent control flow") as caught:
+        make_system(RING, CallableFilter(branching), [0.1], random_state=0)
+    assert "set batched=True" in "".join(caught.value.__notes__)
