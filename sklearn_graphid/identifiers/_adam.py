@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device, torch_threads
 from ..filters import GraphFilter
 from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
@@ -26,6 +26,10 @@ __all__ = ["AdamSystemIdentifier"]
 
 # A penalty of this size, for outputs of unit size, is all that single precision sees of the loss.
 _LARGEST_PENALTY = 1e15
+# Far beyond the units of any data in single precision, and within the range in which squares are floats.
+_NOISE_RANGE = (1e-100, 1e100)
+# Larger numbers leave single precision, in which the steps are taken.
+_LARGEST_STEP = 1e30
 
 
 class _Optimum(NamedTuple):
@@ -150,11 +154,11 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
-        "noise_std": [Interval(Real, 0, None, closed="neither")],
-        "n_iterations": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "l1_penalty": [Interval(Real, 0, None, closed="left")],
-        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "noise_std": [NumberInterval(Real, *_NOISE_RANGE, closed="both")],
+        "n_iterations": [NumberInterval(Integral, 1, None, closed="left")],
+        "learning_rate": [NumberInterval(Real, 0, _LARGEST_STEP, closed="right")],
+        "l1_penalty": [NumberInterval(Real, 0, _LARGEST_STEP, closed="both")],
+        "threshold": [NumberInterval(Real, 0, 1, closed="both")],
         "observed_nodes": [str, "array-like"],
         "device": [str],
         "random_state": ["random_state"],

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
-from ._strengths import StrengthIdentifier, Strengths
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
 
 __all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation", "partial_correlation"]
 
@@ -190,9 +190,9 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right"), None],
         "assume_centered": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [NumberInterval(Integral, 1, np.iinfo(np.intc).max, closed="both")],
     }
 
     def __init__(

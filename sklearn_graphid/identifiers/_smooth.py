@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils._param_validation import Interval
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
-from ._strengths import StrengthIdentifier, Strengths, cross_fit
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit
 
 __all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
 
@@ -206,8 +206,8 @@ class SmoothSignalIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "beta": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
     }
 
     def __init__(

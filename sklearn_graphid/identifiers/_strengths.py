@@ -18,10 +18,10 @@ from scipy.special import expit, logit
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter
@@ -29,6 +29,7 @@ from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier, loses_nothing
 
 __all__ = [
+    "LARGEST_PENALTY",
     "EdgeReading",
     "FilterFit",
     "StrengthIdentifier",
@@ -43,6 +44,9 @@ __all__ = [
 
 BoolArray = npt.NDArray[np.bool_]
 
+# Inputs and outputs have unit mean square where penalties are used, and a larger penalty would leave nothing of them in
+# double precision.
+LARGEST_PENALTY = 1e30
 _N_FOLDS = 5
 # A few are enough for two coefficients of a convex function.
 _MAX_NEWTON_STEPS = 100
@@ -285,7 +289,7 @@ class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
-        "threshold": [Interval(Real, 0, 1, closed="both"), None],
+        "threshold": [NumberInterval(Real, 0, 1, closed="both"), None],
         "observed_nodes": [str, "array-like"],
     }
 
