@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from numbers import Integral
 from typing import Any
 
 import networkx as nx
 import numpy as np
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 
+from .._numbers import check_flag, check_integer
 from .._validation import FloatArray
 
 __all__ = ["make_grid_graphs"]
@@ -74,11 +74,14 @@ def make_grid_graphs(
            [1., 1., 0., 1.],
            [0., 1., 1., 0.]])
     """
-    check_scalar(n_graphs, "n_graphs", Integral, min_val=1)
-    check_scalar(min_side, "min_side", Integral, min_val=1)
-    check_scalar(max_side, "max_side", Integral, min_val=min_side)
-    check_scalar(min_extra_edges, "min_extra_edges", Integral, min_val=0)
-    check_scalar(max_extra_edges, "max_extra_edges", Integral, min_val=min_extra_edges)
+    check_integer(n_graphs, "n_graphs", low=1)
+    check_integer(min_nodes, "min_nodes", low=1)
+    check_integer(max_nodes, "max_nodes", low=min_nodes, low_name="min_nodes")
+    check_integer(min_side, "min_side", low=1)
+    check_integer(max_side, "max_side", low=min_side, low_name="min_side")
+    check_integer(min_extra_edges, "min_extra_edges", low=0)
+    check_integer(max_extra_edges, "max_extra_edges", low=min_extra_edges, low_name="min_extra_edges")
+    check_flag(shuffle_nodes, "shuffle_nodes")
     shapes = _fitting_shapes(min_nodes, max_nodes, min_side, max_side)
     _check_room_for_extra_edges(shapes, max_extra_edges)
     random = check_random_state(random_state)
@@ -95,7 +98,8 @@ def make_grid_graphs(
 
 
 def _fitting_shapes(min_nodes: int, max_nodes: int, min_side: int, max_side: int) -> list[tuple[int, int]]:
-    sides = range(min_side, max_side + 1)
+    # A longer side has too many nodes, whatever the other side; there is no need to try it.
+    sides = range(min_side, min(max_side, max_nodes // min_side) + 1)
     shapes = [(height, width) for height, width in product(sides, sides) if min_nodes <= height * width <= max_nodes]
     if not shapes:
         raise ValueError(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import torch
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 
 from .._known_edges import KnownEdges
+from .._numbers import check_flag, check_integer, check_number, check_numeric, check_real_array
 from .._torch import draw_seeds, seeded_generator, torch_threads
-from .._validation import FloatArray, check_adjacency, check_named_adjacency
+from .._validation import FloatArray, NamedMatrix, check_named_adjacency
 from ..filters import GraphFilter, resolve_filter
 
 __all__ = ["hide_edges", "make_system"]
+
+# Sums and products of a few numbers of this size are still floats.
+_LARGEST_SCALE = 1e300
 
 
 def make_system(
@@ -74,15 +78,17 @@ def make_system(
     >>> bool(np.allclose(Y, X @ adjacency))
     True
     """
-    network = check_adjacency(adjacency)
+    network = _check_network(adjacency).values
     process = resolve_filter(filter)
-    check_scalar(n_pairs, "n_pairs", Integral, min_val=1)
-    check_scalar(input_scale, "input_scale", Real, min_val=0, include_boundaries="neither")
-    check_scalar(noise_std, "noise_std", Real, min_val=0)
+    check_integer(n_pairs, "n_pairs", low=1)
+    input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
+    noise_std = check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)
+    check_flag(return_theta, "return_theta")
+    given = None if theta is None else _check_theta(theta, process)
     random = check_random_state(random_state)
     # The seed is drawn whether it is needed or not, so that the inputs are the same with a given theta.
     (theta_seed,) = draw_seeds(random, 1)
-    parameters = _draw_theta(process, theta_seed) if theta is None else _check_theta(theta, process)
+    parameters = _draw_theta(process, theta_seed) if given is None else given
     X = random.uniform(-input_scale, input_scale, size=(n_pairs, len(network)))
     Y = _filtered(network, process, parameters, X) + noise_std * random.standard_normal(X.shape)
     return (X, Y, parameters) if return_theta else (X, Y)
@@ -115,8 +121,8 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
     KnownEdges(n_nodes=5, known=6 of 10 pairs)
     """
-    network, names = check_named_adjacency(adjacency)
-    check_scalar(fraction, "fraction", Real, min_val=0, max_val=1)
+    network, names = _check_network(adjacency)
+    fraction = check_number(fraction, "fraction", low=0.0, high=1.0)
     rows, columns = np.triu_indices(len(network), 1)
     hidden = check_random_state(random_state).permutation(len(rows))[: round(fraction * len(rows))]
     mask = np.ones(network.shape, dtype=bool)
@@ -125,21 +131,32 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     return KnownEdges(mask, network, names)
 
 
+def _check_network(adjacency: Any) -> NamedMatrix:
+    if not isinstance(adjacency, nx.Graph):
+        check_numeric(adjacency, "adjacency")
+    return check_named_adjacency(adjacency)
+
+
 def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:
     theta: FloatArray = process.initial_theta(1, seeded_generator(seed))[0].double().numpy()
     return theta
 
 
 def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
-    array = np.atleast_1d(np.array(theta, dtype=np.float64))
+    array = np.atleast_1d(check_real_array(theta, "theta"))
     if array.shape != (process.n_parameters(),):
         names = ", ".join(process.parameter_names())
         raise ValueError(
             f"theta has shape {array.shape} but {type(process).__name__} has {process.n_parameters()} "
             f"parameter(s): {names}."
         )
-    if not np.isfinite(array).all():
-        raise ValueError(f"theta holds the value {array[~np.isfinite(array)][0]:g}; expected finite numbers.")
+    for value, name, (low, high) in zip(array, process.parameter_names(), process.bounds(), strict=True):
+        if not low <= value <= high:
+            which = "theta" if name == "theta" else f"theta ({name})"
+            raise ValueError(
+                f"{which} is {value:g}, outside the bounds of {type(process).__name__}; expected between {low:g} and "
+                f"{high:g}."
+            )
     return array
 
 
@@ -148,4 +165,9 @@ def _filtered(network: FloatArray, process: GraphFilter, theta: FloatArray, inpu
     with torch_threads(1), torch.no_grad():
         batch = (torch.as_tensor(array) for array in (network[None], theta[None], inputs))
         outputs: FloatArray = process.apply(*batch)[0].numpy()
+    if not np.isfinite(outputs).all():
+        raise ValueError(
+            f"the outputs of {type(process).__name__} are infinite or nan at theta={theta.tolist()}; expected a filter "
+            f"and a theta that give numbers, or a smaller input_scale."
+        )
     return outputs

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import torch
 from torch import Tensor
 
+from .._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
 from ._polynomial import _combine, krylov, polynomial_pullback
 
@@ -47,19 +46,16 @@ class ARMAFilter(GraphFilter):
         self.initial_scale = initial_scale
 
     def check(self) -> None:
-        for name, lowest in (("ar_order", 1), ("ma_order", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < lowest:
-                raise ValueError(f"ARMAFilter got {name}={value!r}; expected an integer of at least {lowest}.")
-        if not self.initial_scale > 0:
-            raise ValueError(f"ARMAFilter got initial_scale={self.initial_scale!r}; expected a positive number.")
+        check_integer(self.ar_order, "ARMAFilter got ar_order", low=1)
+        check_integer(self.ma_order, "ARMAFilter got ma_order", low=0)
+        check_number(self.initial_scale, "ARMAFilter got initial_scale", positive=True)
 
     def parameter_names(self) -> list[str]:
         moving_average = [f"b_{power}" for power in range(self.ma_order + 1)]
         return moving_average + [f"a_{power}" for power in range(1, self.ar_order + 1)]
 
     def initial_range(self) -> list[tuple[float, float]]:
-        return [(-self.initial_scale, self.initial_scale)] * self.n_parameters()
+        return [(-float(self.initial_scale), float(self.initial_scale))] * self.n_parameters()
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         numerator, denominator = self._split(theta)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from .._numbers import check_flag
 from ._base import GraphFilter
 
 __all__ = ["CallableFilter"]
@@ -19,8 +24,9 @@ class CallableFilter(GraphFilter):
     ----------
     function : callable
         Takes the adjacency matrix (n_nodes, n_nodes) and theta (n_parameters,), both torch tensors, and returns the
-        filter matrix (n_nodes, n_nodes). It must be differentiable by torch. A module-level function (not a lambda)
-        keeps the filter picklable, which parallel runs need.
+        filter matrix (n_nodes, n_nodes), with the dtype and on the device of the adjacency matrix. It must be
+        differentiable by torch. A module-level function (not a lambda) keeps the filter picklable, which parallel runs
+        need.
     names : sequence of str, default=("theta",)
         A name for each parameter.
     limits : sequence of (low, high) pairs or None, default=None
@@ -60,19 +66,18 @@ class CallableFilter(GraphFilter):
     def check(self) -> None:
         if not callable(self.function):
             raise TypeError(f"CallableFilter got function={self.function!r}; expected a function h(A, theta).")
-        if isinstance(self.names, str) or not len(self.names):
-            raise ValueError(f"CallableFilter got names={self.names!r}; expected a name for each parameter.")
-        for argument in ("limits", "initial"):
-            ranges = getattr(self, argument)
-            if ranges is None:
-                continue
-            if len(ranges) != len(self.names):
-                raise ValueError(
-                    f"CallableFilter got {len(ranges)} {argument} for {len(self.names)} names; expected one each."
-                )
-            for low, high in ranges:
-                if not low <= high:
-                    raise ValueError(f"CallableFilter got {argument} ({low}, {high}); expected low <= high.")
+        if not _is_list(self.names) or not len(self.names) or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(
+                f"CallableFilter got names={self.names!r}; expected a name for each parameter, in a list or tuple."
+            )
+        check_flag(self.batched, "CallableFilter got batched")
+        if self.limits is not None:
+            _check_ranges(self.limits, "limits", len(self.names))
+        if self.initial is not None:
+            _check_ranges(self.initial, "initial", len(self.names))
+            for low, high in self.initial:
+                if not (math.isfinite(low) and math.isfinite(high)):
+                    raise ValueError(f"CallableFilter got initial ({low}, {high}); expected finite numbers.")
 
     def parameter_names(self) -> list[str]:
         return list(self.names)
@@ -89,7 +94,7 @@ class CallableFilter(GraphFilter):
         return [(float(a), float(b)) for a, b in clipped]
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
-        function = self.function if self.batched else torch.vmap(self.function)
+        function = self._filter_matrix if self.batched else torch.vmap(self._filter_matrix)
         matrix = function(adjacency, theta)
         if matrix.shape != adjacency.shape:
             raise ValueError(
@@ -97,3 +102,59 @@ class CallableFilter(GraphFilter):
                 f"{tuple(adjacency.shape)}; expected a filter matrix for each, of the same shape."
             )
         return signals @ matrix.mT
+
+    def _filter_matrix(self, adjacency: Tensor, theta: Tensor) -> Tensor:
+        """What the function returns, once it is a tensor that the signals can be multiplied by."""
+        try:
+            matrix = self.function(adjacency, theta)
+        except Exception as error:
+            error.add_note(self._note())
+            raise
+        if not isinstance(matrix, Tensor):
+            raise TypeError(
+                f"the function of CallableFilter returned a {type(matrix).__name__}; expected a torch tensor."
+            )
+        for name in ("dtype", "device"):
+            came, expected = getattr(matrix, name), getattr(adjacency, name)
+            if came != expected:
+                raise TypeError(
+                    f"the function of CallableFilter returned a tensor of {name} {came}; expected {expected}, that of "
+                    f"the adjacency matrix."
+                )
+        return matrix
+
+    def _note(self) -> str:
+        note = (
+            f"the function of CallableFilter, {getattr(self.function, '__name__', repr(self.function))!r}, raised this."
+        )
+        if self.batched:
+            return note
+        return note + (
+            " It ran under torch.vmap, which does not allow a function to branch on values or to read them; if that is "
+            "the cause, write it for a batch of matrices and set batched=True."
+        )
+
+
+def _is_list(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _check_ranges(ranges: Any, argument: str, n_names: int) -> None:
+    """Refuse what is not one (low, high) for each name; infinite ends are fine here."""
+    expected = "expected (low, high), two numbers, for each name."
+    if not _is_list(ranges):
+        raise ValueError(f"CallableFilter got {argument}={ranges!r}; {expected}")
+    if len(ranges) != n_names:
+        raise ValueError(f"CallableFilter got {len(ranges)} {argument} for {n_names} names; expected one each.")
+    for ends in ranges:
+        if not (_is_list(ends) and len(ends) == 2 and all(map(_is_number, ends))):
+            raise ValueError(f"CallableFilter got {argument}={ranges!r}; {expected}")
+        low, high = ends
+        if not low <= high:
+            raise ValueError(f"CallableFilter got {argument} ({low}, {high}); expected low <= high.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

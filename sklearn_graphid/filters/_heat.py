@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from .._numbers import check_number
 from ._base import GraphFilter, Linearization
 
 __all__ = ["HeatDiffusionFilter"]
@@ -68,11 +69,13 @@ class HeatDiffusionFilter(GraphFilter):
         self.theta_max = theta_max
 
     def check(self) -> None:
-        if self.laplacian not in LAPLACIANS:
+        if not (isinstance(self.laplacian, str) and self.laplacian in LAPLACIANS):
             raise ValueError(
                 f"HeatDiffusionFilter got laplacian={self.laplacian!r}; expected one of {', '.join(LAPLACIANS)}."
             )
-        if not 0 <= self.theta_min <= self.initial_low <= self.initial_high <= self.theta_max < float("inf"):
+        for name in ("initial_low", "initial_high", "theta_min", "theta_max"):
+            check_number(getattr(self, name), f"HeatDiffusionFilter got {name}")
+        if not 0 <= self.theta_min <= self.initial_low <= self.initial_high <= self.theta_max:
             raise ValueError(
                 f"HeatDiffusionFilter got initial_low={self.initial_low!r}, initial_high={self.initial_high!r}, "
                 f"theta_min={self.theta_min!r} and theta_max={self.theta_max!r}; "
@@ -86,7 +89,7 @@ class HeatDiffusionFilter(GraphFilter):
         return [(float(self.theta_min), float(self.theta_max))]
 
     def initial_range(self) -> list[tuple[float, float]]:
-        return [(self.initial_low, self.initial_high)]
+        return [(float(self.initial_low), float(self.initial_high))]
 
     def log_prior(self, theta: Tensor) -> Tensor | None:
         if self.initial_low <= 0:

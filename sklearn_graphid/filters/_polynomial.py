@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import torch
 from torch import Tensor
 
+from .._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
 
 __all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]
@@ -66,16 +65,14 @@ class PolynomialFilter(GraphFilter):
         self.initial_scale = initial_scale
 
     def check(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, Integral) or self.order < 0:
-            raise ValueError(f"PolynomialFilter got order={self.order!r}; expected an integer of at least 0.")
-        if not self.initial_scale > 0:
-            raise ValueError(f"PolynomialFilter got initial_scale={self.initial_scale!r}; expected a positive number.")
+        check_integer(self.order, "PolynomialFilter got order", low=0)
+        check_number(self.initial_scale, "PolynomialFilter got initial_scale", positive=True)
 
     def parameter_names(self) -> list[str]:
         return [f"theta_{power}" for power in range(self.order + 1)]
 
     def initial_range(self) -> list[tuple[float, float]]:
-        return [(-self.initial_scale, self.initial_scale)] * (self.order + 1)
+        return [(-float(self.initial_scale), float(self.initial_scale))] * (self.order + 1)
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         return _combine(krylov(adjacency, signals, self.order), theta)

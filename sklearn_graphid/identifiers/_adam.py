@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -9,10 +10,10 @@ import numpy as np
 import torch
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device, torch_threads
 from ..filters import GraphFilter
 from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
@@ -23,10 +24,38 @@ from ._following import FitFollower, has_callbacks
 __all__ = ["AdamSystemIdentifier"]
 
 
+# A penalty of this size, for outputs of unit size, is all that single precision sees of the loss.
+_LARGEST_PENALTY = 1e15
+# Far beyond the units of any data in single precision, and within the range in which squares are floats.
+_NOISE_RANGE = (1e-100, 1e100)
+# Larger numbers leave single precision, in which the steps are taken.
+_LARGEST_STEP = 1e30
+
+
 class _Optimum(NamedTuple):
     pairs: Tensor  # (1, unknown pairs), between 0 and 1
     theta: Tensor  # (1, parameters)
     losses: list[float]
+
+
+def _output_unit(problem: Problem, pairs: Tensor, theta: Tensor) -> float:
+    """Root mean square of the outputs that were measured or of those predicted at the start, whichever is larger."""
+    residuals = problem.residuals(problem.assemble(pairs), theta).double()
+    outputs = torch.stack([problem.targets.double(), problem.targets.double() - residuals[0]])
+    unit = float((outputs.square().sum((-2, -1)) / problem.n_measured).sqrt().max())
+    if not math.isfinite(unit):
+        raise FloatingPointError(
+            "the outputs of the filter are infinite or nan at the start of the fit; check the filter and its initial "
+            "range, and bring X and Y to units in which they are near one."
+        )
+    # Squares of the residuals, and of what they are divided by, are taken in single precision.
+    single = torch.finfo(problem.targets.dtype)
+    if unit and not 10 * single.tiny**0.5 < unit < 0.1 * (single.max / problem.n_measured) ** 0.5:
+        raise FloatingPointError(
+            f"the outputs have a root mean square of {unit:.3g}, whose square is beyond single precision; bring X and "
+            f"Y to units in which they are near one."
+        )
+    return unit or 1.0
 
 
 def maximise_likelihood(
@@ -40,19 +69,26 @@ def maximise_likelihood(
 ) -> _Optimum:
     """Adam on the unknown pairs and theta together; after every step the pairs are clipped to [0, 1].
 
-    The follower is told of every step, and may end it all.
+    A factor of the loss does not change Adam's steps, but for the constant that keeps it from dividing by zero. So the
+    loss is minimised for outputs of unit size, whatever the units of the data, and told for the noise level that was
+    given. The follower is told of every step, and may end it all.
     """
-    state = initial_state(problem, noise, noise_std)
-    pairs, theta, scale = state.pairs, state.theta, state.noise_std
+    pairs, theta, one = initial_state(problem, noise, 1.0)
+    unit = _output_unit(problem, pairs, theta)
+    relative_noise = noise_std / unit
+    penalty = min(l1_penalty * relative_noise**2, _LARGEST_PENALTY)
+    constant = problem.n_measured * math.log(noise_std)
+    given_noise = one.double() * noise_std
     pairs_adam, theta_adam = AdamState.zeros_like(pairs), AdamState.zeros_like(theta)
     losses = []
     for _ in range(n_iterations):
-        likelihood = problem.likelihood(problem.assemble(pairs), theta, scale)
-        losses.append(float(l1_penalty * pairs.sum() - likelihood.log_likelihood.sum()))
-        pairs, pairs_adam = adam_step(pairs, l1_penalty - likelihood.pair_gradient, pairs_adam, learning_rate)
+        likelihood = problem.likelihood(problem.assemble(pairs), theta, unit * one)
+        half_squares = -float(likelihood.log_likelihood.double().sum()) - problem.n_measured * math.log(unit)
+        losses.append(l1_penalty * float(pairs.sum()) + half_squares / relative_noise**2 + constant)
+        pairs, pairs_adam = adam_step(pairs, penalty - likelihood.pair_gradient, pairs_adam, learning_rate)
         theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
         pairs, theta = pairs.clamp(0, 1), problem.filter.constrain(theta)
-        if follower is not None and follower(pairs, theta, scale):
+        if follower is not None and follower(pairs, theta, given_noise):
             break
     return _Optimum(pairs, theta, losses)
 
@@ -118,11 +154,11 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
-        "noise_std": [Interval(Real, 0, None, closed="neither")],
-        "n_iterations": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "l1_penalty": [Interval(Real, 0, None, closed="left")],
-        "threshold": [Interval(Real, 0, 1, closed="both")],
+        "noise_std": [NumberInterval(Real, *_NOISE_RANGE, closed="both")],
+        "n_iterations": [NumberInterval(Integral, 1, None, closed="left")],
+        "learning_rate": [NumberInterval(Real, 0, _LARGEST_STEP, closed="right")],
+        "l1_penalty": [NumberInterval(Real, 0, _LARGEST_STEP, closed="both")],
+        "threshold": [NumberInterval(Real, 0, 1, closed="both")],
         "observed_nodes": [str, "array-like"],
         "device": [str],
         "random_state": ["random_state"],
@@ -185,7 +221,7 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         with torch.no_grad(), torch_threads(1):
             optimum = maximise_likelihood(problem, noise, *settings, follower)
             residuals = problem.residuals(problem.assemble(optimum.pairs), optimum.theta)
-        if not torch.isfinite(residuals).all():
+        if not (torch.isfinite(residuals).all() and math.isfinite(optimum.losses[-1])):
             raise FloatingPointError(
                 f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
             )

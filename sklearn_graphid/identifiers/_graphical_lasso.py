@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -9,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.covariance import graphical_lasso
-from sklearn.utils._param_validation import Interval
+from sklearn.exceptions import ConvergenceWarning
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
-from ._strengths import StrengthIdentifier, Strengths
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
 
 __all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation", "partial_correlation"]
 
@@ -22,6 +24,10 @@ __all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation
 _DEFAULT_PENALTY = 0.7
 # Tighter than scikit-learn's own, which keeps the duality gap from closing: no warnings, and a tenth of the time.
 _INNER_TOLERANCE = 1e-6
+# scikit-learn's own tolerance of the duality gap.
+_DUALITY_GAP = 1e-4
+_TOO_SMALL_ALPHA = "the graphical lasso did not converge; use a larger alpha."
+_TOO_FEW_SWEEPS = "the graphical lasso did not converge; use a larger max_iter."
 # At a penalty of one every partial correlation is zero.
 _LARGEST_DEFAULT = 0.9
 
@@ -55,6 +61,8 @@ class PartialCorrelation(NamedTuple):
 
     matrix: FloatArray  # (nodes, nodes), zeros on the diagonal
     n_iter: int
+    duality_gap: float
+    warning: str  # what to change where the gap stayed open; empty where it closed
 
 
 @contextmanager
@@ -70,18 +78,45 @@ def _numpy_generator_kept() -> Iterator[None]:
 def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) -> PartialCorrelation:
     """Partial correlations from the graphical lasso's estimate of the inverse."""
     try:
-        with _numpy_generator_kept():
-            _, precision, n_iter = graphical_lasso(
-                correlation, alpha=alpha, max_iter=max_iter, enet_tol=_INNER_TOLERANCE, return_n_iter=True
+        with _numpy_generator_kept(), np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _, precision, costs, n_iter = graphical_lasso(
+                correlation,
+                alpha=alpha,
+                max_iter=max_iter,
+                tol=_DUALITY_GAP,
+                enet_tol=_INNER_TOLERANCE,
+                return_costs=True,
+                return_n_iter=True,
             )
     except FloatingPointError as error:
         raise FloatingPointError(
-            f"the graphical lasso broke down at alpha={alpha:.3g}; use a larger alpha, as few pairs need."
+            f"the graphical lasso broke down at alpha={alpha:.3g}; use a larger alpha: few experiments need a stronger "
+            f"penalty."
         ) from error
+    _pass_on_deprecations(caught)
     scale = np.sqrt(np.diagonal(precision))
     partial = -precision / np.outer(scale, scale)
     np.fill_diagonal(partial, 0.0)
-    return PartialCorrelation((partial + partial.T) / 2, int(n_iter))
+    gap = float(costs[-1][1]) if costs else 0.0
+    warning = "" if abs(gap) < _DUALITY_GAP else _remedy(caught)
+    return PartialCorrelation((partial + partial.T) / 2, int(n_iter), gap, warning)
+
+
+def _remedy(caught: list[warnings.WarningMessage]) -> str:
+    """What to change where the gap stayed open.
+
+    scikit-learn warns once that the gap is open, and once for every inner loop that failed; inner loops fail where
+    alpha is too small. Where the gap has closed in the end, they did no harm and are not told.
+    """
+    n_warnings = sum(issubclass(message.category, ConvergenceWarning) for message in caught)
+    return _TOO_SMALL_ALPHA if n_warnings > 1 else _TOO_FEW_SWEEPS
+
+
+def _pass_on_deprecations(caught: list[warnings.WarningMessage]) -> None:
+    for message in caught:
+        if issubclass(message.category, DeprecationWarning | FutureWarning):
+            warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
 
 
 class GraphicalLassoIdentifier(StrengthIdentifier):
@@ -128,8 +163,8 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     n_iter_ : int
         Sweeps of the lasso.
     diagnostics_ : dict
-        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; and "alpha",
-        the penalty.
+        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; "alpha", the
+        penalty; "duality_gap", how far the lasso is from its optimum; and "converged", whether that is close enough.
 
     See Also
     --------
@@ -155,9 +190,9 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither"), None],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right"), None],
         "assume_centered": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [NumberInterval(Integral, 1, np.iinfo(np.intc).max, closed="both")],
     }
 
     def __init__(
@@ -179,13 +214,14 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         strengths = output_correlation(outputs, self.assume_centered)
-        alpha, n_iter = self._penalty(outputs), 1
-        heard = np.isfinite(np.diagonal(strengths))
-        if heard.sum() > 1:
-            block = np.ix_(heard, heard)
-            partial = partial_correlation(strengths[block], alpha, self.max_iter)
-            strengths[block], n_iter = np.abs(partial.matrix), max(partial.n_iter, 1)
-        return Strengths(strengths, {"alpha": alpha}, n_iter)
+        alpha, heard = self._penalty(outputs), np.isfinite(np.diagonal(strengths))
+        if heard.sum() < 2:
+            return Strengths(strengths, {"alpha": alpha, "duality_gap": 0.0, "converged": True})
+        block = np.ix_(heard, heard)
+        partial = partial_correlation(strengths[block], alpha, self.max_iter)
+        strengths[block] = np.abs(partial.matrix)
+        told = {"alpha": alpha, "duality_gap": partial.duality_gap, "converged": not partial.warning}
+        return Strengths(strengths, told, max(partial.n_iter, 1), partial.warning)
 
     def _penalty(self, outputs: FloatArray) -> float:
         if self.alpha is not None:

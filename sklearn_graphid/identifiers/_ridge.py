@@ -7,12 +7,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
-from ._strengths import StrengthIdentifier, Strengths
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
 
 __all__ = ["RidgeSystemIdentifier", "best_gain", "conjugate_gradients", "ridge_operator"]
 
@@ -145,7 +145,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
     }
 
     def __init__(

@@ -10,14 +10,15 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import torch_threads
 from .._validation import FloatArray, check_adjacency
 from ..filters import GraphFilter
 from ._ridge import best_gain, conjugate_gradients, ridge_operator
-from ._strengths import StrengthIdentifier, Strengths, cross_fit, read_edges
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit, read_edges
 
 __all__ = ["Alternation", "CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
 
@@ -39,8 +40,10 @@ def commuting_shift(filter: GraphFilter) -> str:
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
     theta = filter.constrain(low + 0.75 * (high - low))[None]
     with torch.no_grad(), torch_threads(1):
-        network = torch.tensor(triangle_with_tail)[None]
-        response = filter.apply(network, theta, torch.eye(4, dtype=torch.float64))[0].numpy()
+        network, signals = torch.tensor(triangle_with_tail)[None], torch.eye(4, dtype=torch.float64)
+        # A filter of the user's may add a constant, and a constant matrix commutes with every Laplacian.
+        varying = filter.apply(network, theta, signals) - filter.apply(network, theta, 0 * signals)
+    response = varying[0].numpy()
     mismatch = {
         name: np.linalg.norm(response @ shift - shift @ response) / np.linalg.norm(shift)
         for name, shift in (("adjacency", triangle_with_tail), ("laplacian", _laplacian(triangle_with_tail)))
@@ -293,15 +296,15 @@ class RobustFilterIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "commutation_penalty": [Interval(Real, 0, None, closed="neither")],
-        "l1_penalty": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
+        "commutation_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "l1_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "guess": [None, "array-like", "sparse matrix", nx.Graph],
-        "guess_penalty": [Interval(Real, 0, None, closed="left")],
+        "guess_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
         "reweighted": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [NumberInterval(Integral, 1, None, closed="left")],
+        "tol": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
     }
 
     def __init__(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
-from ._strengths import StrengthIdentifier, Strengths, cross_fit
+from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit
 
 __all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
 
@@ -24,6 +22,7 @@ _EASY_BETA = 1.0
 _ROUGH_TOLERANCE = 1e-3
 # Below this, 2 z_ij and the multipliers differ only where double precision ends.
 _SMALLEST_BETA = 1e-6
+_NOT_CONVERGED = "the weights of the smooth graph did not converge; use a larger beta."
 
 
 def squared_distances(outputs: FloatArray) -> FloatArray:
@@ -180,7 +179,8 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     n_iter_ : int
         Newton steps.
     diagnostics_ : dict
-        "cut", the strength that separates edges from the rest, and "calibrated", whether known pairs set it.
+        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; and
+        "converged", whether Newton's method did.
 
     See Also
     --------
@@ -206,8 +206,8 @@ class SmoothSignalIdentifier(StrengthIdentifier):
 
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "beta": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "beta": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
     }
 
     def __init__(
@@ -239,13 +239,8 @@ class SmoothSignalIdentifier(StrengthIdentifier):
         def weights_given(partly_known: KnownEdges) -> Strengths:
             free = comparable & ~(partly_known.mask & (partly_known.values == 0))
             graph = learn_smooth_graph(scaled, self.alpha, self.beta, free)
-            if not graph.converged:
-                warnings.warn(
-                    f"the weights did not converge in {graph.n_iterations} Newton steps; use a larger beta than "
-                    f"{self.beta!r}.",
-                    ConvergenceWarning,
-                    stacklevel=2,
-                )
-            return Strengths(np.where(comparable, graph.weights, np.nan), {}, graph.n_iterations)
+            weights = np.where(comparable, graph.weights, np.nan)
+            warning = "" if graph.converged else _NOT_CONVERGED
+            return Strengths(weights, {"converged": graph.converged}, graph.n_iterations, warning)
 
         return cross_fit(weights_given, known)

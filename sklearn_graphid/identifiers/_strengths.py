@@ -6,6 +6,7 @@ say nothing of the pair. Where edges and non-edges are known, their strengths sa
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -16,10 +17,11 @@ import torch
 from scipy.special import expit, logit
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils._param_validation import Interval
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
 
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter
@@ -27,6 +29,7 @@ from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier, loses_nothing
 
 __all__ = [
+    "LARGEST_PENALTY",
     "EdgeReading",
     "FilterFit",
     "StrengthIdentifier",
@@ -41,7 +44,12 @@ __all__ = [
 
 BoolArray = npt.NDArray[np.bool_]
 
+# Inputs and outputs have unit mean square where penalties are used, and a larger penalty would leave nothing of them in
+# double precision.
+LARGEST_PENALTY = 1e30
 _N_FOLDS = 5
+# A few are enough for two coefficients of a convex function.
+_MAX_NEWTON_STEPS = 100
 
 
 class Strengths(NamedTuple):
@@ -50,6 +58,7 @@ class Strengths(NamedTuple):
     matrix: FloatArray  # (nodes, nodes), symmetric, larger where an edge is more plausible, nan where nothing is said
     diagnostics: dict[str, Any]
     n_iter: int = 1
+    warning: str = ""  # the same words for all data, so that Python's filter of warnings can show them once
 
 
 class EdgeReading(NamedTuple):
@@ -105,17 +114,41 @@ def platt_scaling(strengths: FloatArray, is_edge: BoolArray) -> tuple[float, flo
     if spread == 0:
         return flat
     standardised = (strengths - strengths.mean()) / spread
-    # A target between 0 and 1 is one pair of each class, weighted.
-    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8)
-    model.fit(
-        np.tile(standardised, 2)[:, None],
-        np.repeat([True, False], n_pairs),
-        sample_weight=np.concatenate([targets, 1 - targets]),
-    )
-    slope = float(model.coef_[0, 0] / spread)
+    standard_slope, standard_intercept = _logistic_fit(standardised, targets, np.array(flat))
+    slope = float(standard_slope / spread)
     if slope <= 0:  # a larger strength is no sign of an edge here
         return flat
-    return slope, float(model.intercept_[0] - slope * strengths.mean())
+    return slope, float(standard_intercept - slope * strengths.mean())
+
+
+def _logistic_fit(feature: FloatArray, targets: FloatArray, start: FloatArray) -> FloatArray:
+    """Slope and intercept of least cross-entropy with targets strictly between 0 and 1, by Newton's method.
+
+    scikit-learn's solvers warn where the line search has nothing left to gain but rounding, as with strengths of two
+    values only.
+    """
+    design = np.stack([feature, np.ones_like(feature)])
+
+    def loss(coefficients: FloatArray) -> float:
+        log_odds = coefficients @ design
+        return float((np.logaddexp(0.0, log_odds) - targets * log_odds).sum())
+
+    coefficients, value = start, loss(start)
+    for _ in range(_MAX_NEWTON_STEPS):
+        probabilities = expit(coefficients @ design)
+        gradient = design @ (probabilities - targets)
+        if np.abs(gradient).max() <= 1e-12 * len(targets):
+            break
+        curvature = design * (probabilities * (1 - probabilities)) @ design.T
+        step = np.linalg.solve(curvature, gradient)
+        moved = loss(coefficients - step)
+        while moved > value and np.abs(step).max() > 1e-15:
+            step = step / 2
+            moved = loss(coefficients - step)
+        if moved > value:
+            break
+        coefficients, value = coefficients - step, moved
+    return coefficients
 
 
 def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = None) -> EdgeReading:
@@ -185,8 +218,9 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
         i, j = rows[hidden], columns[hidden]
         mask = known.mask.copy()
         mask[i, j] = mask[j, i] = False
-        unseen = strengths_given(KnownEdges(mask, known.values)).matrix
-        matrix[i, j] = matrix[j, i] = unseen[i, j]
+        unseen = strengths_given(KnownEdges(mask, known.values))
+        matrix[i, j] = matrix[j, i] = unseen.matrix[i, j]
+        full = full._replace(warning=full.warning or unseen.warning)
     return full._replace(matrix=matrix)
 
 
@@ -197,14 +231,35 @@ class FilterFit(NamedTuple):
     noise_std: float  # root mean square of the residuals
 
 
+class _ScaledOutputs(GraphFilter):
+    """A filter whose outputs are divided by a number, whatever the outputs do when the inputs are divided by it."""
+
+    def __init__(self, filter: GraphFilter, scale: float):
+        self.filter = filter
+        self.scale = scale
+
+    def parameter_names(self) -> list[str]:
+        return self.filter.parameter_names()
+
+    def constrain(self, theta: Tensor) -> Tensor:
+        return self.filter.constrain(theta)
+
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        return self.filter.apply(adjacency, theta, signals) / self.scale
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        outputs, jacobian = self.filter.theta_jacobian(adjacency, theta, signals)
+        return outputs / self.scale, jacobian / self.scale
+
+
 def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, filter: GraphFilter) -> FilterFit:
     """Fit theta by least squares, from the ends and the middle of the filter's initial range; the best one stays."""
     everything = KnownEdges(np.ones(adjacency.shape, dtype=bool), adjacency)
-    # Filters are linear in the signals, so a scale that inputs and outputs have in common does not change theta.
-    scale = float(np.nanmax(np.abs(outputs))) or 1.0
-    problem = Problem.from_numpy(
-        inputs / scale, outputs / scale, everything, filter, torch.device("cpu"), torch.float64
-    )
+    # Squares of extreme numbers leave the range of floats, so the residuals are scaled. The inputs stay as they are: a
+    # filter of the user's need not be linear in them.
+    scale = float(np.nanmax(np.abs(outputs))) or float(np.abs(inputs).max()) or 1.0
+    scaled = _ScaledOutputs(filter, scale)
+    problem = Problem.from_numpy(inputs, outputs / scale, everything, scaled, torch.device("cpu"), torch.float64)
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
     starts = filter.constrain(torch.stack([low, (low + high) / 2, high]))
     with torch.no_grad(), torch_threads(1):
@@ -234,7 +289,7 @@ class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
-        "threshold": [Interval(Real, 0, 1, closed="both"), None],
+        "threshold": [NumberInterval(Real, 0, 1, closed="both"), None],
         "observed_nodes": [str, "array-like"],
     }
 
@@ -271,6 +326,9 @@ class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
         strengths = self._strengths(_to_unit_scale(X), _to_unit_scale(outputs), known, filter)
+        if strengths.warning:
+            # Through the wrappers around fit to its caller.
+            warnings.warn(strengths.warning, ConvergenceWarning, stacklevel=5)
         reading = read_edges(strengths.matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)
         fitted = fit_filter(X, outputs, adjacency, filter)

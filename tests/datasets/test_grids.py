@@ -87,12 +87,12 @@ def test_global_random_state_is_left_alone():
     ("settings", "message"),
     [
         ({"min_nodes": 50, "max_nodes": 53}, "No grid fits.*min_nodes=50 and max_nodes=53.*wider bounds"),
-        ({"min_nodes": 49, "max_nodes": 40}, "No grid fits"),
-        ({"min_side": 9, "max_side": 5}, "max_side == 5, must be >= 9"),
-        ({"min_side": 0}, "min_side == 0, must be >= 1"),
-        ({"min_extra_edges": 3, "max_extra_edges": 2}, "max_extra_edges == 2, must be >= 3"),
-        ({"min_extra_edges": -1}, "min_extra_edges == -1, must be >= 0"),
-        ({"n_graphs": 0}, "n_graphs == 0, must be >= 1"),
+        ({"min_nodes": 49, "max_nodes": 40}, "max_nodes=40; expected an integer of at least min_nodes=49"),
+        ({"min_side": 9, "max_side": 5}, "max_side=5; expected an integer of at least min_side=9"),
+        ({"min_side": 0}, "min_side=0; expected an integer of at least 1"),
+        ({"min_extra_edges": 3, "max_extra_edges": 2}, "max_extra_edges=2; expected .* at least min_extra_edges=3"),
+        ({"min_extra_edges": -1}, "min_extra_edges=-1; expected an integer of at least 0"),
+        ({"n_graphs": 0}, "n_graphs=0; expected an integer of at least 1"),
         (
             {"min_nodes": 4, "max_nodes": 4, "min_side": 2},
             "max_extra_edges=4 .* 2 by 2 nodes has only 2 pairs",
@@ -104,6 +104,25 @@ def test_impossible_settings_are_refused(settings, message):
         make_grid_graphs(**settings)
 
 
-def test_a_fraction_of_a_graph_is_refused():
-    with pytest.raises(TypeError, match="n_graphs must be an instance of int"):
-        make_grid_graphs(2.5)
+COUNTS = ["n_graphs", "min_nodes", "max_nodes", "min_side", "max_side", "min_extra_edges", "max_extra_edges"]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", [2.5, np.nan, np.inf, "a", None, True, 1j])
+def test_counts_that_are_no_integers_are_refused_by_name(name, value):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}=.*; expected an integer of at least "):
+        make_grid_graphs(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_shuffling_is_true_or_false(value):
+    with pytest.raises(TypeError, match=r"shuffle_nodes=.*; expected True or False"):
+        make_grid_graphs(1, shuffle_nodes=value)
+
+
+def test_sides_that_no_grid_can_have_cost_nothing():
+    """A million sides make 10^12 shapes, of which nine have at most 49 nodes."""
+    settings = {"random_state": 0}
+    np.testing.assert_array_equal(
+        make_grid_graphs(1, max_side=10**6, **settings)[0], make_grid_graphs(1, max_side=9, **settings)[0]
+    )

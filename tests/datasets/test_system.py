@@ -12,7 +12,7 @@ from scipy.linalg import expm
 from sklearn_graphid import _torch
 from sklearn_graphid._known_edges import KnownEdges
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
-from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,9 @@ def test_the_network_may_be_sparse_or_networkx(adjacency):
         ({"theta": [0.1, 0.2]}, r"theta has shape \(2,\) but PolynomialFilter has 3 parameter\(s\): "),
         ({"theta": [[0.1, 0.2, 0.3]]}, r"theta has shape \(1, 3\)"),
         ({"theta": [0.1, np.nan, 0.3]}, "theta holds the value nan; expected finite numbers"),
-        ({"n_pairs": 0}, "n_pairs == 0, must be >= 1"),
-        ({"input_scale": 0.0}, "input_scale == 0.0, must be > 0"),
-        ({"noise_std": -1.0}, "noise_std == -1.0, must be >= 0"),
+        ({"n_pairs": 0}, "n_pairs=0; expected an integer of at least 1"),
+        ({"input_scale": 0.0}, "input_scale=0.0; expected a positive number"),
+        ({"noise_std": -1.0}, "noise_std=-1.0; expected a number between 0 and"),
         ({"filter": "polynomal"}, "polynomal"),
     ],
 )
@@ -170,5 +170,89 @@ def test_one_node_has_nothing_to_hide():
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1])
 def test_fractions_beyond_the_whole_are_refused(adjacency, fraction):
-    with pytest.raises(ValueError, match="fraction == "):
+    with pytest.raises(ValueError, match=r"fraction=.*; expected a number between 0 and 1"):
         hide_edges(adjacency, fraction)
+
+
+@pytest.mark.parametrize("fraction", [np.nan, np.inf, "a", True, None, 1j])
+def test_fractions_that_are_no_numbers_are_refused(adjacency, fraction):
+    with pytest.raises((TypeError, ValueError), match=r"^fraction=.*; expected a number between 0 and 1"):
+        hide_edges(adjacency, fraction)
+
+
+# Arguments that are no numbers
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, "a", None, True, 1j])
+@pytest.mark.parametrize("name", ["input_scale", "noise_std"])
+def test_scales_that_are_no_numbers_are_refused_by_name(adjacency, name, value):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}=.*; expected a"):
+        make_system(adjacency, **{name: value})
+
+
+@pytest.mark.parametrize("value", [True, 2.5, np.nan, "a", None])
+def test_numbers_of_experiments_that_are_no_integers_are_refused(adjacency, value):
+    with pytest.raises((TypeError, ValueError), match=r"^n_pairs=.*; expected an integer of at least 1"):
+        make_system(adjacency, n_pairs=value)
+
+
+@pytest.mark.parametrize(
+    ("theta", "words"),
+    [
+        ("a", "theta has the type <U1; expected real numbers"),
+        (["0.5"], "theta has the type <U3; expected real numbers"),
+        (np.datetime64("2020-01-01"), r"theta has the type datetime64\[D\]"),
+        ([np.timedelta64(1, "s")], r"theta has the type timedelta64\[s\]"),
+        ([0.5 + 0j], "theta has the type complex128"),
+        ([None], "theta has the type object"),
+        ([object()], "theta has the type object"),
+        (True, "theta has the type bool"),
+        ({"theta": 0.5}, "theta has the type object"),
+        ([[0.5], [0.5, 0.6]], "theta does not convert to an array"),
+        (torch.tensor([0.5], requires_grad=True), "theta does not convert to an array"),
+        (np.ma.masked_array([0.5], mask=[True]), "theta holds the value nan"),
+        (10**400, "theta holds an integer that is too large"),
+        (-5, "theta is -5, outside the bounds of HeatDiffusionFilter; expected between 0 and 10"),
+        (10.5, "theta is 10.5, outside the bounds of HeatDiffusionFilter"),
+    ],
+)
+def test_theta_that_is_no_number_or_out_of_bounds_is_refused(adjacency, theta, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        make_system(adjacency, "heat", theta, random_state=0)
+
+
+def test_bounds_name_the_parameter(adjacency):
+    filter = CallableFilter(torch.add, names=("gain", "loss"), limits=((0, 1), (0, 2)))
+    with pytest.raises(ValueError, match=r"theta \(loss\) is 3, outside the bounds of CallableFilter"):
+        make_system(adjacency, filter, [0.5, 3.0])
+
+
+@pytest.mark.parametrize("function", [make_system, hide_edges])
+@pytest.mark.parametrize("dtype", [str, "datetime64[D]", "timedelta64[s]", complex])
+def test_networks_that_are_no_numbers_are_refused(function, dtype):
+    """All of them become zeros and ones if numpy is asked for floats."""
+    network = np.array([[0, 1], [1, 0]]).astype(dtype)
+    for values in (network, network.tolist()):
+        with pytest.raises(TypeError, match=r"adjacency has the type .*; expected real numbers"):
+            function(values, random_state=0)
+
+
+@pytest.mark.parametrize("dtype", [bool, object, np.float32, np.uint8])
+def test_networks_of_any_sort_of_number_are_fine(dtype):
+    network = np.array([[0, 1], [1, 0]]).astype(dtype)
+    assert hide_edges(network, 0.0, random_state=0).values[0, 1] == 1.0
+    assert make_system(network, "heat", random_state=0)[0].shape == (10, 2)
+
+
+@pytest.mark.parametrize("network", [3, None, "ring", [[0, 1], [1]]])
+def test_networks_that_are_no_matrices_are_refused(network):
+    with pytest.raises((TypeError, ValueError), match=r"^adjacency (has|does not)"):
+        make_system(network)
+
+
+def test_outputs_that_are_no_numbers_are_refused(adjacency):
+    def undefined(adjacency, theta):
+        return adjacency * torch.nan
+
+    with pytest.raises(ValueError, match=r"outputs of CallableFilter are infinite or nan at theta=\[0.1\]"):
+        make_system(adjacency, CallableFilter(undefined), [0.1], random_state=0)

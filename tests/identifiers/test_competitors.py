@@ -467,7 +467,7 @@ def test_strengths_agree_with_scikit_learns_estimator(club):
     np.testing.assert_allclose(fitted.strengths_, expected, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore:Objective did not converge")
+@pytest.mark.filterwarnings("error")
 def test_lasso_that_breaks_down_names_the_way_out(club):
     network, known = club
     X, Y = make_system(network, "heat", [0.5], n_pairs=5, random_state=0)
@@ -569,7 +569,7 @@ def test_isolated_node_stays_so(ring_pairs):
 
 def test_newton_steps_that_do_not_suffice_are_told(ring_pairs, monkeypatch):
     monkeypatch.setattr(_smooth, "_MAX_NEWTON_STEPS", 1)
-    with pytest.warns(ConvergenceWarning, match="did not converge in .* Newton steps; use a larger beta than 0.3"):
+    with pytest.warns(ConvergenceWarning, match="weights of the smooth graph did not converge; use a larger beta"):
         SmoothSignalIdentifier("heat").fit(*ring_pairs)
 
 

@@ -1,0 +1,128 @@
+"""Checks of arguments that are numbers: the message names the argument, what came and what was expected."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._param_validation import Interval
+
+from ._validation import FloatArray
+
+__all__ = ["NumberInterval", "check_flag", "check_integer", "check_number", "check_numeric", "check_real_array"]
+
+
+class NumberInterval(Interval):
+    """scikit-learn's constraint of a parameter to an interval, which True and False do not meet."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether the value is a number in the interval."""
+        return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
+
+
+def check_integer(value: Any, name: str, *, low: int, low_name: str = "") -> int:
+    """Return an integer of at least `low`.
+
+    Parameters
+    ----------
+    value : object
+        What came.
+    name : str
+        What the message calls it; it may start with the class that got it.
+    low : int
+        The smallest value that makes sense.
+    low_name : str
+        The argument that sets it, if one does.
+
+    Returns
+    -------
+    int
+        The value.
+    """
+    expected = f"expected an integer of at least {low_name and low_name + '='}{low}."
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}; {expected}")
+    if not isinstance(value, Integral) or value < low:
+        raise ValueError(f"{name}={value!r}; {expected}")
+    return int(value)
+
+
+def check_number(
+    value: Any, name: str, *, low: float = -math.inf, high: float = math.inf, positive: bool = False
+) -> float:
+    """Return a finite number between `low` and `high`, both included, and above zero where it has to be positive.
+
+    Parameters
+    ----------
+    value : object
+        What came.
+    name : str
+        What the message calls it; it may start with the class that got it.
+    low, high : float
+        The smallest and the largest value that make sense.
+    positive : bool
+        Whether the number must be above zero.
+
+    Returns
+    -------
+    float
+        The value.
+    """
+    expected = _expectation(low, high, positive)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}; {expected}")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all floats
+        number = math.inf
+    if not (math.isfinite(number) and low <= number <= high and (number > 0 or not positive)):
+        raise ValueError(f"{name}={value!r}; {expected}")
+    return number
+
+
+def _expectation(low: float, high: float, positive: bool) -> str:
+    if positive:
+        return "expected a positive number" + (
+            f" of at most {high:g}." if math.isfinite(high) else ", and a finite one."
+        )
+    if math.isfinite(low) and math.isfinite(high):
+        return f"expected a number between {low:g} and {high:g}."
+    return "expected a finite number" + (f" of at least {low:g}." if math.isfinite(low) else ".")
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False, and refuse what merely counts as one of them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r}; expected True or False.")
+    return bool(value)
+
+
+def check_numeric(values: Any, name: str, *, kinds: str = "biuf") -> None:
+    """Refuse arrays of dates, words, complex numbers and other objects, which numpy may turn into real numbers.
+
+    `kinds` are the kinds of numpy types that are fine; an array of objects that are all real numbers is, too.
+    """
+    try:
+        array = values if sparse.issparse(values) else np.asarray(values)
+    except (ValueError, RuntimeError) as error:  # lists of different lengths, tensors that require gradients
+        raise ValueError(f"{name} does not convert to an array ({error}); expected real numbers.") from error
+    kind = array.dtype.kind
+    if kind == "O" and all(isinstance(value, Real) for value in array.flat):
+        return
+    if kind not in kinds:
+        raise TypeError(f"{name} has the type {array.dtype}; expected real numbers.")
+
+
+def check_real_array(values: Any, name: str) -> FloatArray:
+    """Return a new array of finite floats, of the shape that came."""
+    check_numeric(values, name, kinds="iuf")
+    try:
+        array = np.ma.filled(np.ma.array(values, dtype=np.float64), np.nan)
+    except OverflowError as error:  # an integer beyond all floats
+        raise ValueError(f"{name} holds an integer that is too large; expected finite numbers.") from error
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} holds the value {array[~np.isfinite(array)][0]:g}; expected finite numbers.")
+    return np.array(array, dtype=np.float64)

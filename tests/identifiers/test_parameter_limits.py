@@ -1,0 +1,65 @@
+"""Numbers that no parameter of the competitors and of Adam can be, and the largest and smallest that they can be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
+
+from sklearn_graphid import (
+    AdamSystemIdentifier,
+    GraphicalLassoIdentifier,
+    RidgeSystemIdentifier,
+    RobustFilterIdentifier,
+    SmoothSignalIdentifier,
+)
+
+ADAM = AdamSystemIdentifier("heat", n_iterations=3, random_state=0)
+NUMBERS = [
+    (RidgeSystemIdentifier("heat"), ["alpha"]),
+    (RobustFilterIdentifier("heat"), ["alpha", "commutation_penalty", "l1_penalty", "guess_penalty", "tol"]),
+    (GraphicalLassoIdentifier("heat"), ["alpha"]),
+    (SmoothSignalIdentifier("heat"), ["alpha", "beta"]),
+    (ADAM, ["noise_std", "learning_rate", "l1_penalty"]),
+]
+COUNTS = [(RobustFilterIdentifier(), "max_iter"), (GraphicalLassoIdentifier(), "max_iter"), (ADAM, "n_iterations")]
+EACH_NUMBER = [(identifier, name) for identifier, names in NUMBERS for name in names]
+EACH = [*EACH_NUMBER, *COUNTS, *((identifier, "threshold") for identifier, _ in NUMBERS)]
+# Smooth signals refuse small numbers, see test_vanishing_beta_is_refused.
+EXTREMES = [(*each, 1e30) for each in EACH_NUMBER]
+EXTREMES += [(*each, 1e-30) for each in EACH_NUMBER if not isinstance(each[0], SmoothSignalIdentifier)]
+
+
+@pytest.mark.parametrize("value", [True, False, np.nan, np.inf, 1e300, "a", 1j])
+@pytest.mark.parametrize(("identifier", "name"), EACH)
+def test_what_is_no_number_or_beyond_all_use_is_refused(identifier, name, value, ring_pairs):
+    with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {type(identifier).__name__} must be a"):
+        clone(identifier).set_params(**{name: value}).fit(*ring_pairs)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("identifier", "name", "value"), EXTREMES)
+def test_extreme_numbers_give_no_warning_and_no_nan(identifier, name, value, ring_known, ring_pairs):
+    fitted = clone(identifier).set_params(**{name: value}).fit(*ring_pairs, ring_known)
+    for attribute in ("edge_probabilities_", "theta_", "noise_std_"):
+        assert np.isfinite(getattr(fitted, attribute)).all(), attribute
+    assert np.isfinite(fitted.diagnostics_.get("loss", [0.0])).all()
+
+
+@pytest.mark.parametrize("noise_std", [1e-300, 1e300])
+def test_noise_beyond_the_range_of_squares_is_refused(noise_std, ring_pairs):
+    with pytest.raises(InvalidParameterError, match=r"'noise_std' parameter .* in the range \[1e-100, 1e\+100\]"):
+        clone(ADAM).set_params(noise_std=noise_std).fit(*ring_pairs)
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e25])
+def test_units_beyond_single_precision_name_the_way_out(unit, ring_pairs):
+    X, Y = ring_pairs
+    with pytest.raises(FloatingPointError, match="beyond single precision; bring X and Y to units in which they are"):
+        clone(ADAM).fit(unit * X, unit * Y)
+
+
+def test_noise_level_does_not_matter_without_a_penalty(ring_pairs):
+    one, other = (clone(ADAM).set_params(noise_std=noise).fit(*ring_pairs) for noise in (1.0, 1e60))
+    np.testing.assert_array_equal(one.edge_probabilities_, other.edge_probabilities_)
