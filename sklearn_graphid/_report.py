@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from ._findings import Finding
 from ._report_facts import (
     LEVEL,
     LONGEST_SETTING,
@@ -143,12 +144,14 @@ def _notes(estimator: Any, surprise: float) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
     findings = list(estimator._findings())
     if not are_probabilities(estimator):
-        findings.append(("caution", "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."))
+        text = "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."
+        findings.append(Finding("caution", text))
     if mismatch := prior_mismatch(estimator, surprise):
-        findings.append(("trouble", mismatch))
+        findings.append(Finding("trouble", mismatch))
     return "".join(
-        f'<div class="note {severity}"><strong>{heads[severity]}</strong>{escape(text[:1].upper() + text[1:])}</div>'
-        for severity, text in findings
+        f'<div class="note {finding.severity}"><strong>{heads[finding.severity]}</strong>'
+        f"{escape(finding.text[:1].upper() + finding.text[1:])}</div>"
+        for finding in findings
     )
 
 
@@ -336,7 +339,7 @@ def _settings(estimator: Any) -> str:
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td class="setting">'
         f"{escape(shortened(' '.join(repr(value).split()), LONGEST_SETTING))}</td></tr>"
-        for name, value in estimator.get_params(deep=False).items()
+        for name, value in estimator._params_at_fit.items()
     )
     return (
         f'<details><summary>All settings</summary><div class="scroll"><table id="settings"><tbody>{rows}</tbody>'

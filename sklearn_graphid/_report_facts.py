@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn import config_context
-from sklearn.frozen import FrozenEstimator
 
 from .plotting._names import shortened
 from .priors._surprise import deviations_in_words
@@ -65,7 +62,7 @@ def prior_surprise(estimator: Any) -> float:
 
 def prior_in_words(estimator: Any, surprise: float) -> str:
     """What was believed of the network beforehand; `surprise` is that of `prior_surprise`."""
-    parameters = estimator.get_params(deep=False)
+    parameters = estimator._params_at_fit
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
@@ -79,8 +76,7 @@ def prior_in_words(estimator: Any, surprise: float) -> str:
 
 
 def _learned_prior(estimator: Any) -> Any:
-    prior = estimator.get_params(deep=False).get("prior")
-    prior = prior.estimator if isinstance(prior, FrozenEstimator) else prior
+    prior = getattr(estimator, "prior_", None)
     return prior if hasattr(prior, "size_range_") and hasattr(prior, "surprise") else None
 
 
@@ -110,7 +106,7 @@ def noise_in_words(estimator: Any) -> str:
     """The noise level, where it comes from, and what it leaves of the outputs for the network to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
     samples = getattr(estimator, "noise_std_samples_", ())
-    if _noise_was_given(estimator, samples):
+    if len(samples) and estimator._params_at_fit["noise_std"] is not None:
         source = "as given"
     elif len(samples) > 1:
         low, high = estimator.noise_std_interval(LEVEL)
@@ -120,17 +116,6 @@ def noise_in_words(estimator: Any) -> str:
     power = estimator._output_power
     share = min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0
     return f"{level}, {source}; it makes up {percent(share)} of the outputs' mean square"
-
-
-def _noise_was_given(estimator: Any, samples: Sequence[float]) -> bool:
-    # The parameter may have been changed after the fit, but draws of an unknown noise level differ from one another,
-    # unless all of them are the smallest level that is drawn, as they are where the outputs hold no noise.
-    given = estimator.get_params(deep=False).get("noise_std")
-    if len(samples) > 1:
-        is_smallest = estimator.noise_std_ < _SMALLEST_NOISE * math.sqrt(estimator._output_power)
-        return bool(np.ptp(samples) == 0) and not (given is None and is_smallest)
-    # A single draw tells nothing; then a parameter that still says the same is what was given.
-    return len(samples) == 1 and given is not None and float(given) == estimator.noise_std_
 
 
 def count(n_things: int, noun: str) -> str:

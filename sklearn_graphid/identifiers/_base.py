@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._findings import Finding
 from .._known_edges import KnownEdges
 from .._names import Names, node_order
 from .._optional import require_pandas
@@ -84,6 +85,7 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         inputs, outputs = self._validate_experiments(X, Y)
         names = self._names_of_inputs
         known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names)
+        self._params_at_fit = self.get_params(deep=False)
         self.node_names_ = list(range(inputs.shape[1]) if known.names is None else known.names)
         return inputs, outputs, known
 
@@ -110,7 +112,8 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         )
         self._names_of_outputs = output_names
         self._n_pairs, self._n_measured = len(outputs), int((~np.isnan(outputs)).sum())
-        self._output_power = float(np.nanmean(outputs**2))
+        with np.errstate(over="ignore"):  # infinite for outputs beyond 1e154
+            self._output_power = float(np.nanmean(outputs**2))
         full = np.full(X.shape, np.nan)
         full[:, self._output_nodes] = outputs
         return X, full
@@ -284,9 +287,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
         return self._draw(int(n_samples), random_state)
 
-    def _findings(self) -> Sequence[tuple[str, str]]:
-        """Sentences on how far the fit can be trusted, each after "trouble", "caution" or "good"."""
-        return []
+    def _findings(self) -> Sequence[Finding]:
+        """How far the fit can be trusted, in sentences."""
+        return getattr(self, "_fit_findings", ())
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
         # An estimator that knows one answer only gives it every time.

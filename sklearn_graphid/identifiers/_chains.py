@@ -76,6 +76,15 @@ class SamplingTask:
         """The question in tensors."""
         return Problem.from_numpy(self.inputs, self.outputs, self.known, self.filter, self.device, dtype)
 
+    def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray) -> FloatArray:
+        """The outputs (experiments, nodes) of one system, without noise."""
+        problem = self.problem(torch.float64)
+        graph, parameters = (
+            torch.tensor(array[None], dtype=torch.float64, device=self.device) for array in (adjacency, theta)
+        )
+        with torch.no_grad(), torch_threads(1):
+            return _numpy(self.filter.apply(graph, parameters, problem.inputs)[0])
+
     def denoiser(self) -> Denoiser | None:
         """The prior's denoiser, told what is known and corrected by the evidence beside it."""
         if not self.known.n_unknown:
@@ -99,8 +108,8 @@ def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
 
 
 # What a reader of a run is told after every step: how probable every unknown pair is to each chain (chains, unknown
-# pairs), theta (chains, parameters) and the noise level (chains,).
-Reader = Callable[[Tensor, Tensor, Tensor], object]
+# pairs), theta (chains, parameters) and the noise level (chains,). It says whether that was enough.
+Reader = Callable[[Tensor, Tensor, Tensor], bool]
 
 
 def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
@@ -138,8 +147,8 @@ def _langevin_draws(
     for reached, trace in annealed_langevin(problem, task.denoiser(), task.settings, noise, state):
         state = reached
         traces.append(trace)
-        if reader is not None:
-            reader(_rounded(state.pairs), state.theta, state.noise_std)
+        if reader is not None and reader(_rounded(state.pairs), state.theta, state.noise_std):
+            break
     rounded = _rounded(state.pairs)
     log_likelihood = problem.log_likelihood(problem.assemble(rounded), state.theta, state.noise_std)
     finite = torch.isfinite(state.pairs).all(1)
@@ -174,8 +183,8 @@ def _edge_flip_draws(
     settings = task.settings._replace(n_parts=_N_PARTS if takes_known else 1)
     for sweep in edge_flip_gibbs(problem, denoise, settings, noise, start):
         sweeps.append(sweep)
-        if reader is not None:
-            reader(sweep.edge_probability, sweep.state.theta, sweep.state.noise_std)
+        if reader is not None and reader(sweep.edge_probability, sweep.state.theta, sweep.state.noise_std):
+            break
     kept = sweeps[-max(1, round(_KEPT_SHARE * len(sweeps))) :]
     return ChainDraws(
         graphs=np.stack([_numpy(sweep.state.pairs) for sweep in kept], axis=1).astype(np.int8),

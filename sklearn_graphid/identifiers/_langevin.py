@@ -115,6 +115,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         What was known.
     filter_ : GraphFilter
         The filter that was used.
+    prior_ : GraphPrior
+        The prior that was used.
+    node_names_ : list
+        Names of the nodes: those of X's columns, else those that came with what is known, else numbers.
     n_features_in_ : int
         The number of nodes.
 
@@ -191,7 +195,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _prior_for(self, known: KnownEdges, sigmas: tuple[float, ...]) -> GraphPrior | None:
         if self.prior is None:
             return ErdosRenyiPrior(_known_density(known))
-        prior = self.prior.estimator if isinstance(self.prior, FrozenEstimator) else self.prior
+        prior = self.prior
+        while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
+            prior = prior.estimator
         if not isinstance(prior, GraphPrior):
             raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
         try:

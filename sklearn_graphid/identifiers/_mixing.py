@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from .._findings import Finding
 from .._known_edges import KnownEdges
 from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
 from ._chains import BATCH, ChainDraws
 
-__all__ = ["Finding", "diagnose", "diverged_advice", "mixing_findings"]
+__all__ = ["diagnose", "diverged_advice", "mixing_findings"]
 
 # R-hat is no ground for a warning: that of the log-likelihood of sixteen short chains may exceed 1.1 while their
 # average is good to a pair. What another run would change is what matters to the user, and this share of the inferred
@@ -19,13 +22,6 @@ __all__ = ["Finding", "diagnose", "diverged_advice", "mixing_findings"]
 _TOLERATED_CHANGES = 0.1
 # Beyond this, chains are no remedy.
 _MOST_CHAINS = 256
-
-
-class Finding(NamedTuple):
-    """Something to know about a run: "trouble" is worth a warning, "caution" a remark, "good" is good."""
-
-    severity: Literal["trouble", "caution", "good"]
-    text: str
 
 
 def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int) -> dict[str, Any]:
@@ -53,63 +49,66 @@ def mixing_findings(estimator: Any) -> list[Finding]:
     diagnostics = estimator.diagnostics_
     findings = []
     if diagnostics["n_diverged"]:
-        findings.append(_diverged(estimator, diagnostics["n_diverged"]))
-    if 2 * diagnostics["n_stuck"] > estimator.n_chains:
-        findings.append(_stuck(estimator, diagnostics["n_stuck"]))
+        findings.append(_diverged(diagnostics, estimator.step_size))
+    if 2 * diagnostics["n_stuck"] > _n_chains(diagnostics):
+        findings.append(_stuck(diagnostics))
     findings.append(_changes(estimator, diagnostics["n_changes_expected"]))
     return findings
 
 
-def diverged_advice(algorithm: str) -> str:
+def _n_chains(diagnostics: Mapping[str, Any]) -> int:
+    """How many chains were run, those that were dropped included."""
+    return len(diagnostics["log_likelihood"]) + int(diagnostics["n_diverged"]) + int(diagnostics["n_stuck"])
+
+
+def diverged_advice(step_size: float | None) -> str:
     """What to do about chains whose numbers became infinite."""
-    if algorithm == "langevin":
-        return "Use a smaller step_size; None derives it from the data."
-    return "Bring X and Y to a common scale near one."
+    if step_size is not None:
+        return "use a smaller step_size, or None."
+    return "bring X and Y to a common scale near one."
 
 
-def _diverged(estimator: Any, n_diverged: int) -> Finding:
-    text = f"{n_diverged} of {estimator.n_chains} chains diverged and were dropped."
-    return Finding("trouble", f"{text} {diverged_advice(estimator.algorithm)}")
+def _diverged(diagnostics: Mapping[str, Any], step_size: float | None) -> Finding:
+    n_chains, advice = _n_chains(diagnostics), diverged_advice(step_size)
+    text = f"{diagnostics['n_diverged']} of {n_chains} chains diverged and were dropped; {advice}"
+    return Finding.trouble(text, ConvergenceWarning, f"some chains diverged and were dropped; {advice}")
 
 
-def _stuck(estimator: Any, n_stuck: int) -> Finding:
-    return Finding(
-        "trouble",
-        f"{n_stuck} of {estimator.n_chains} chains ended in a network far less probable than another chain's and were "
-        f"dropped. Raise n_steps from {estimator.n_steps} to {4 * estimator.n_steps}, or let the filter start nearer "
-        f"to the truth by its initial_... arguments.",
+def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
+    # Neither more steps nor more chains help reliably here, so neither is advised.
+    end = "ended in graphs far less probable than another chain's and were dropped"
+    return Finding.trouble(
+        f"{diagnostics['n_stuck']} of {_n_chains(diagnostics)} chains {end}. The others may be stuck too: where "
+        f"another random_state gives another graph, do not trust probabilities near 0 and 1.",
+        ConvergenceWarning,
+        f"most chains {end}; compare with another random_state before you trust the graph.",
     )
 
 
 def _changes(estimator: Any, n_changes: float) -> Finding:
-    n_links = int(np.triu(estimator.adjacency_ * ~estimator.known_edges_.mask).sum())
+    n_edges = int(np.triu(estimator.adjacency_ * ~estimator.known_edges_.mask).sum())
     if math.isnan(n_changes):
-        text = "One chain cannot tell how far another run would differ, nor which links are uncertain."
+        text = "One chain cannot tell how far another run would differ, nor which edges are uncertain."
         return Finding("caution", f"{text} Fit with a larger n_chains.")
-    found = f"{n_links} inferred link{'' if n_links == 1 else 's'}"
+    found = f"{n_edges} inferred edge{'' if n_edges == 1 else 's'}"
     if n_changes < 0.5:
         return Finding("good", f"The chains agree: another run would find the same {found}.")
     n_pairs = max(1, round(n_changes))
     pairs = f"{n_pairs} pair{'' if n_pairs == 1 else 's'}"
     run = f"another run, with another random_state, would decide about {pairs} differently, with {found} in this one."
-    tolerated = max(1.0, _TOLERATED_CHANGES * n_links)
+    tolerated = max(1.0, _TOLERATED_CHANGES * n_edges)
     if n_changes <= tolerated:
         return Finding("good", f"The chains nearly agree: {run}")
-    return Finding(
-        "trouble",
-        f"the chains do not agree well enough to decide every pair: {run} {_remedy(estimator, n_changes / tolerated)} "
-        f"If that does not help, these pairs are open, and only more data or a prior that fits will tell.",
+    advice = _chains_needed(_n_chains(estimator.diagnostics_), n_changes / tolerated)
+    return Finding.trouble(
+        f"the chains do not agree well enough to decide every pair: {run} {advice} If that does not help, the data do "
+        f"not determine these pairs.",
+        ConvergenceWarning,
+        "the chains disagree about some pairs, which another run may decide otherwise; raise n_chains.",
     )
 
 
-def _remedy(estimator: Any, excess: float) -> str:
-    # The error falls with the root of the number of chains, and with the root of their length once they are long.
-    factor = min(excess**2, 64.0)
-    n_chains = BATCH * math.ceil(max(2 * estimator.n_chains, factor * estimator.n_chains) / BATCH)
-    n_steps = max(2 * estimator.n_steps, math.ceil(factor * estimator.n_steps))
-    longer = f"n_steps from {estimator.n_steps} to {n_steps}"
-    if estimator.algorithm == "langevin":  # a chain gives one draw, however long it is
-        return f"Raise n_chains from {estimator.n_chains} to {min(n_chains, _MOST_CHAINS)}."
-    if n_chains > _MOST_CHAINS:
-        return f"Raise {longer}."
-    return f"Raise n_chains from {estimator.n_chains} to {n_chains}, or {longer}; time grows in proportion."
+def _chains_needed(n_chains: int, excess: float) -> str:
+    # The error falls with the root of the number of chains.
+    needed = BATCH * math.ceil(max(2.0, excess**2) * n_chains / BATCH)
+    return f"Raise n_chains from {n_chains} to {min(needed, _MOST_CHAINS)}; time grows in proportion."

@@ -14,10 +14,12 @@ from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._findings import Finding
 from .._known_edges import KnownEdges
+from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device
 from .._validation import FloatArray
 from .._warnings import warn_caller
@@ -28,6 +30,7 @@ from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier, loses_nothing
 from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
 from ._estimates import central_interval, refit_theta
+from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, diverged_advice, mixing_findings
 
@@ -36,9 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PosteriorIdentifier"]
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
+# Samplers compute in single precision, where squares of numbers beyond these overflow or vanish.
+_SMALLEST, _LARGEST = 1e-15, 1e15
+_POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
+_SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
-_AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+_OF_CHAINS = tuple(name for name in ChainDraws._fields if name != "trace_sigma")  # all others are (chains, ...)
+_AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
 class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
@@ -47,13 +54,13 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
     _parameter_constraints = {
         "filter": [str, GraphFilter],
         "algorithm": [StrOptions({"edge-flip", "langevin"})],
-        "noise_std": [_POSITIVE, None],
+        "noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],
-        "sigma_max": [_POSITIVE],
-        "sigma_min": [_POSITIVE],
+        "sigma_max": [_SQUARED],
+        "sigma_min": [_SQUARED],
         "n_steps": [_AT_LEAST_ONE],
-        "step_size": [_POSITIVE, None],
+        "step_size": [NumberInterval(Real, 0, None, closed="neither"), None],
         "temperature": [_POSITIVE],
         "theta_learning_rate": [_POSITIVE, None],
         "point_estimate": [StrOptions({"marginal", "sample", "best"})],
@@ -94,10 +101,14 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
             The fitted identifier.
         """
         inputs, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
+        _check_units(inputs, outputs)
         task = self._task(inputs, outputs, known)
         for name, value in self._run(task, {"X": X, "y": Y}).items():
             setattr(self, name, value)
-        self._warn_where_not_mixed()
+        self._fit_findings = self._assess()
+        for finding in self._fit_findings:
+            if finding.severity == "trouble":
+                warn_caller(finding.warning, finding.category)
         return self
 
     def _task(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges) -> SamplingTask:
@@ -148,9 +159,14 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
                 is_enough = context.call_on_fit_task_end(
                     estimator=self, **data, reconstruction_attributes=lambda: self._attributes_or_none(draws, task)
                 )
-                if is_enough:  # fewer chains are still chains
+                if is_enough or self._was_stopped(batch, task):  # fewer chains are still chains
                     break
         attributes = self._attributes(draws, task)
+        if any(self._was_stopped(batch, task) for batch in draws):
+            warn_caller(
+                "a callback stopped the fit before its last step; the result is that of the steps so far.",
+                ConvergenceWarning,
+            )
         root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
         return attributes
 
@@ -169,6 +185,10 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         name = "noise level" if self.algorithm == "langevin" else "sweep"
         return contexts, [FitFollower(self, context, data, name, task.known, task.filter) for context in contexts]
 
+    @staticmethod
+    def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
+        return len(batch.trace_sigma) < task.n_recorded_steps
+
     def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
         return self._attributes(batches, task) if any(_finite(batch).any() for batch in batches) else None
 
@@ -178,7 +198,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         finite = _finite(draws)
         if not finite.any():
             raise FloatingPointError(
-                f"all {len(finite)} chains diverged. {diverged_advice(self.algorithm)} Check that "
+                f"all {len(finite)} chains diverged; {diverged_advice(self.step_size)} Check that "
                 f"noise_std={self.noise_std!r} fits the units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
@@ -187,17 +207,27 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         theta_samples = draws.theta.reshape(-1, draws.theta.shape[-1])
         # What was given is reported as it was given, and not as single precision has it.
         noise = draws.noise_std.ravel() if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
+        point = self._point_estimate(draws, task)
         return {
             "_draws": draws,
             "known_edges_": task.known,
             "filter_": task.filter,
+            "prior_": task.prior,
             "edge_probabilities_": task.known.fill(draws.edge_probability.mean(0)),
-            **self._point_estimate(draws, task),
+            **point,
             "theta_samples_": theta_samples,
             "theta_std_": theta_samples.std(0),
             "noise_std_samples_": noise,
             "noise_std_": float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std),
-            "diagnostics_": diagnose(draws, task.known, int((~finite).sum()), int(stuck.sum())),
+            "diagnostics_": {
+                **diagnose(draws, task.known, int((~finite).sum()), int(stuck.sum())),
+                **assess_fit(
+                    task.inputs,
+                    task.outputs,
+                    task.predict(point["adjacency_"], point["theta_refitted_"]),
+                    point["adjacency_"].astype(np.float64),
+                ),
+            },
         }
 
     def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> dict[str, Any]:
@@ -217,13 +247,10 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
             "theta_standard_error_": refit.standard_error,
         }
 
-    def _findings(self) -> Sequence[tuple[str, str]]:
-        return mixing_findings(self)
-
-    def _warn_where_not_mixed(self) -> None:
-        for severity, text in self._findings():
-            if severity == "trouble":
-                warn_caller(text, ConvergenceWarning)
+    def _assess(self) -> list[Finding]:
+        power, n_measured = self._output_power, self._n_measured
+        fit = fit_findings(self.diagnostics_, self.noise_std_, self.noise_std is not None, power, n_measured)
+        return [*fit, *mixing_findings(self)]
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible intervals of the filter's parameters.
@@ -288,9 +315,29 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         return adjacencies, self._draws.theta[chains, draws].copy()
 
 
+def _check_units(inputs: FloatArray, outputs: FloatArray) -> None:
+    for name, values in (("X", inputs), ("Y", outputs)):
+        largest = float(np.nanmax(np.abs(values), initial=0.0))
+        if largest and not _SMALLEST <= largest <= _LARGEST:
+            raise ValueError(
+                f"{name} has values of up to {largest:.3g}, which single precision cannot square; expected a unit in "
+                f"which they are between {_SMALLEST:g} and {_LARGEST:g}."
+            )
+
+
 def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
-    parts = zip(ChainDraws._fields, zip(*batches, strict=True), strict=True)
-    return ChainDraws(*(part[0] if name == "trace_sigma" else np.concatenate(part) for name, part in parts))
+    """All chains; where a batch was stopped early, the others lose as many draws as it lacks."""
+    n_draws = min(batch.log_likelihood.shape[1] for batch in batches)
+    n_steps = min(len(batch.trace_sigma) for batch in batches)
+
+    def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = getattr(batch, name)
+        if name == "edge_probability":
+            return values
+        return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
+
+    joined = {name: np.concatenate([part(batch, name) for batch in batches]) for name in _OF_CHAINS}
+    return ChainDraws(**joined, trace_sigma=batches[0].trace_sigma[:n_steps])
 
 
 def _finite(draws: ChainDraws) -> npt.NDArray[np.bool_]:
@@ -300,6 +347,4 @@ def _finite(draws: ChainDraws) -> npt.NDArray[np.bool_]:
 
 
 def _select(draws: ChainDraws, chains: npt.NDArray[np.bool_]) -> ChainDraws:
-    return ChainDraws(
-        **{name: value if name == "trace_sigma" else value[chains] for name, value in draws._asdict().items()}
-    )
+    return draws._replace(**{name: getattr(draws, name)[chains] for name in _OF_CHAINS})

@@ -45,7 +45,9 @@ class Network(NamedTuple):
                 continue
             matrix = check_named_adjacency(graph, name)
             if len(matrix.values) != n_nodes:
-                raise ValueError(f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected as many.")
+                raise ValueError(
+                    f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected as many."
+                )
             checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
         # A boolean array says where pairs are known; their values are then those of the network itself.

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_graphid import AdamSystemIdentifier, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
@@ -148,6 +149,30 @@ def test_a_callback_may_have_seen_enough_chains(n_jobs, ring_known, ring_pairs):
     assert len(diagnostics["theta"]) + diagnostics["n_stuck"] == 32
     assert recorder.ended("batch of chains") == [0, 1]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("name", ["edge-flip", "langevin", "no-prior"])
+@pytest.mark.parametrize("stop_after", [0, 1])
+def test_a_callback_can_end_the_sampling_between_steps(name, identifier, stop_after, ring_known, ring_pairs):
+    """A default fit is one batch; what was drawn so far is kept, and it is said."""
+    recorder = Recorder(stop_at=(STEPS[name], stop_after))
+    with pytest.warns(ConvergenceWarning, match="a callback stopped the fit before its last step") as caught:
+        identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
+    assert caught[0].filename == __file__
+    assert steps_of(identifier) == stop_after + 1
+    assert recorder.ended(STEPS[name]) == list(range(stop_after + 1))
+    assert recorder.ended("fit") == [0]
+    assert np.isfinite(identifier.edge_probabilities_).all()
+    assert identifier.sample(3, random_state=0)[0].shape == (3, 6, 6)
+
+
+def test_later_batches_are_not_run_after_a_stop(ring_known, ring_pairs):
+    recorder = Recorder(stop_at=("sweep", 1))
+    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 40})
+    with pytest.warns(ConvergenceWarning, match="a callback stopped the fit"):
+        identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
+    assert recorder.ended("batch of chains") == [0]
+    assert len(identifier.diagnostics_["theta"]) + identifier.diagnostics_["n_stuck"] == 16
 
 
 def test_a_callback_can_end_adam(ring_known, ring_pairs):

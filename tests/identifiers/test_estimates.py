@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import networkx as nx
@@ -16,7 +17,6 @@ from sklearn_graphid import (
     AdamSystemIdentifier,
     KnownEdges,
     LangevinSystemIdentifier,
-    LikelihoodLangevinIdentifier,
 )
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
@@ -211,26 +211,17 @@ def test_chains_that_do_not_agree_are_warned_of_with_what_to_change():
     """One pair of data drowned in noise, nothing known, two chains: hardly a pair is settled."""
     X, Y = make_system(nx.path_graph(10), "heat", [0.3], n_pairs=1, input_scale=1.0, noise_std=3.0, random_state=0)
     fitted = LangevinSystemIdentifier("heat", n_chains=2, n_levels=2, n_steps=1, random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"decide about \d+ pairs differently.*Raise n_chains from 2 to"
-    ) as caught:
+    with pytest.warns(ConvergenceWarning, match="the chains disagree about some pairs.*raise n_chains") as caught:
         fitted.fit(X, Y)
     assert caught[0].filename == __file__
-    assert "n_steps from 1 to" in str(caught[0].message)
     assert fitted.diagnostics_["n_changes_expected"] > 1
-
-
-def test_langevin_is_told_to_run_more_chains_and_not_longer_ones():
-    X, Y = make_system(nx.path_graph(10), "heat", [0.3], n_pairs=1, input_scale=1.0, noise_std=3.0, random_state=0)
-    fitted = LikelihoodLangevinIdentifier("heat", n_chains=4, n_levels=2, n_steps=2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"Raise n_chains from 4 to \d+\. If") as caught:
-        fitted.fit(X, Y)
-    assert "n_steps" not in str(caught[0].message)
+    (finding,) = mixing_findings(fitted)
+    assert re.search(r"decide about \d+ pairs differently.*Raise n_chains from 2 to \d+", finding.text)
 
 
 def test_one_chain_is_no_ground_for_a_warning(ring_known, ring_pairs):
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", ConvergenceWarning)
         fitted = LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_steps": 2})
         fitted.fit(*ring_pairs, ring_known)
     assert np.isnan(fitted.diagnostics_["n_changes_expected"])
@@ -253,13 +244,12 @@ def explosive(adjacency, theta):
 
 
 HOSTILE = {
-    "huge inputs": {"scale": (1e30, 1.0)},
-    "beyond single precision": {"scale": (1e200, 1e200)},
-    "huge outputs": {"scale": (1.0, 1e30)},
-    "tiny everything": {"scale": (1e-30, 1e-30)},
+    "huge inputs": {"scale": (1e13, 1.0)},
+    "huge outputs": {"scale": (1.0, 1e13)},
+    "tiny everything": {"scale": (1e-14, 1e-14)},
     "zero inputs": {"scale": (0.0, 1.0)},
-    "tiny noise": {"noise_std": 1e-30},
-    "huge noise": {"noise_std": 1e30},
+    "tiny noise": {"noise_std": 1e-14},
+    "huge noise": {"noise_std": 1e14},
     "small noise": {"noise_std": 1e-4},
 }
 
@@ -295,6 +285,15 @@ def test_a_result_has_no_nan(trouble, algorithm, filter, ring_known, ring_pairs)
     assert not np.isnan(fitted.predict(X)).any()
 
 
+@pytest.mark.parametrize(("factors", "name"), [((1e30, 1), "X"), ((1, 1e200), "Y"), ((1e-30, 1e-30), "X")])
+def test_units_beyond_single_precision_are_refused(factors, name, ring_known, ring_pairs):
+    X, Y = (factor * array for factor, array in zip(factors, ring_pairs, strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=f"{name} has values of up to .*, which single precision cannot square"):
+            LangevinSystemIdentifier("heat", **SHORT).fit(X, Y, ring_known)
+
+
 def test_dropped_chains_leave_the_others_as_they_were(ring_known, ring_pairs):
     """A filter that is undefined for positive theta: what is kept is what the other chains alone would give."""
 
@@ -302,7 +301,7 @@ def test_dropped_chains_leave_the_others_as_they_were(ring_known, ring_pairs):
         return torch.where(theta[0] > 0, torch.nan, 1.0) * adjacency + theta[0]
 
     fitted = LangevinSystemIdentifier(CallableFilter(half), noise_std=1.0, n_chains=12, n_levels=2, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="chains diverged and were dropped"):
+    with pytest.warns(ConvergenceWarning, match="some chains diverged and were dropped"):
         fitted.fit(*ring_pairs, ring_known)
     kept = fitted._draws
     np.testing.assert_allclose(

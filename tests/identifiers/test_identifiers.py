@@ -702,7 +702,7 @@ def test_chains_that_diverge_are_dropped_with_a_warning(ring_known, ring_pairs):
     identifier = LangevinSystemIdentifier(
         CallableFilter(diverging), noise_std=1.0, n_chains=16, n_levels=2, random_state=0
     )
-    with pytest.warns(ConvergenceWarning, match="of 16 chains diverged and were dropped"):
+    with pytest.warns(ConvergenceWarning, match="some chains diverged and were dropped"):
         identifier.fit(*ring_pairs, ring_known)
     n_diverged = identifier.diagnostics_["n_diverged"]
     assert 0 < n_diverged < 16
@@ -782,3 +782,93 @@ def test_filters_of_the_users_are_differentiated(name, ring, ring_known):
 def test_heat_may_be_given_as_name_or_object(quick, ring_known, ring_pairs):
     by_name = clone(quick).fit(*ring_pairs, ring_known)
     assert_same_state(clone(quick).set_params(filter=HeatDiffusionFilter()).fit(*ring_pairs, ring_known), by_name)
+
+
+# Outputs that are not plain numbers
+
+
+def test_masked_outputs_were_not_measured(quick, ring_known, ring_pairs):
+    X, Y = ring_pairs
+    hidden = np.random.default_rng(0).random(Y.shape) < 0.3
+    masked = np.ma.masked_array(np.where(hidden, 1e3, Y), mask=hidden)
+    by_mask, by_nan = (clone(quick).fit(X, y, ring_known) for y in (masked, np.where(hidden, np.nan, Y)))
+    np.testing.assert_array_equal(by_mask.edge_probabilities_, by_nan.edge_probabilities_)
+    assert by_mask.score(X, masked) == by_nan.score(X, np.where(hidden, np.nan, Y))
+    with pytest.raises(ValueError, match="X contains NaN"):
+        quick.fit(np.ma.masked_array(X, mask=hidden), Y, ring_known)
+
+
+@pytest.mark.parametrize("dates", ["datetime64[s]", "timedelta64[s]"])
+def test_dates_are_no_numbers(quick, dates, ring_known, ring_pairs):
+    X, Y = ring_pairs
+    odd = (100 * X).astype("int64").astype(dates)
+    for wrong in (odd, pd.DataFrame(odd), pd.DataFrame(X).assign(when=pd.Timestamp("2024-01-01")), odd.tolist()):
+        with pytest.raises((TypeError, ValueError), match=r"dates or durations|float\(\) argument|Unable to convert"):
+            quick.fit(wrong, Y, ring_known)
+        with pytest.raises((TypeError, ValueError), match=r"dates or durations|float\(\) argument|Unable to convert"):
+            quick.fit(X, wrong, ring_known)
+    fitted = quick.fit(X, Y, ring_known)
+    with pytest.raises(TypeError, match="y holds dates or durations"):
+        fitted.score(X, odd)
+    with pytest.raises(TypeError, match="X holds dates or durations"):
+        fitted.predict(odd)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_score_checks_its_arguments_with_gaps_and_without(quick, gap, ring_known, ring_pairs):
+    X, Y = ring_pairs
+    fitted = quick.fit(X, Y, ring_known)
+    outputs = Y.copy()
+    if gap:
+        outputs[0, 0] = np.nan
+    for arguments, message in (
+        ((X, outputs[:5]), "inconsistent numbers of samples"),
+        ((X, outputs[:, :3]), "y has 3 columns but the estimator predicts 6"),
+        ((X, outputs, np.ones(3)), r"sample_weight\.shape == \(3,\)|inconsistent"),
+        ((X, outputs, np.full(20, np.nan)), "NaN"),
+        ((X[:, :3], outputs), "3 features"),
+        ((X, np.where(outputs > 0, np.inf, outputs)), "y contains infinity"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.score(*arguments)
+    assert fitted.score(X, outputs, np.arange(20)) != fitted.score(X, outputs)
+
+
+def test_a_prior_may_be_frozen_twice(ring_known, ring_pairs):
+    prior = ErdosRenyiPrior(0.4)
+    settings = {"n_chains": 2, "n_levels": 2, "random_state": 0}
+    once, twice = (
+        LangevinSystemIdentifier("heat", frozen, **settings).fit(*ring_pairs, ring_known)
+        for frozen in (FrozenEstimator(prior), FrozenEstimator(FrozenEstimator(prior)))
+    )
+    np.testing.assert_array_equal(once.edge_probabilities_, twice.edge_probabilities_)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("noise_std", 1e300),
+        ("noise_std", True),
+        ("noise_std", 1e-300),
+        ("sigma_max", 1e300),
+        ("sigma_min", 0.0),
+        ("n_chains", True),
+        ("n_levels", True),
+        ("n_steps", 2.5),
+        ("temperature", 1e300),
+        ("temperature", np.nan),
+        ("theta_learning_rate", np.inf),
+        ("step_size", np.nan),
+        ("device", "mps"),
+    ],
+)
+def test_parameters_beyond_all_sense_are_named(parameter, value, ring_known, ring_pairs):
+    with pytest.raises((ValueError, TypeError), match=parameter):
+        LangevinSystemIdentifier("heat", **{parameter: value}).fit(*ring_pairs, ring_known)
+
+
+def test_a_smaller_step_is_advised_only_where_there_is_one():
+    from sklearn_graphid.identifiers._mixing import diverged_advice
+
+    assert "step_size" in diverged_advice(1e-3)
+    assert "step_size" not in diverged_advice(None)

@@ -1,0 +1,214 @@
+"""Noise levels and filters that do not go with the data are told of; those that do are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+
+import networkx as nx
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
+
+from sklearn_graphid import LangevinSystemIdentifier, LikelihoodLangevinIdentifier
+from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.identifiers._fit_quality import residual_dependence, ridge_error
+
+GRAPH = nx.gnm_random_graph(12, 22, seed=1)
+KNOWN = hide_edges(GRAPH, fraction=0.3, random_state=1)
+QUICK = {"n_chains": 4, "n_levels": 8, "random_state": 0}
+
+
+def data(n_experiments, noise_std, filter="heat", theta=(0.5,), seed=0):
+    return make_system(GRAPH, filter, theta, n_experiments, noise_std=noise_std, random_state=seed)
+
+
+def fit(filter, X, Y, **settings):
+    return LangevinSystemIdentifier(filter, **QUICK | settings).fit(X, Y, KNOWN)
+
+
+# What the numbers are
+
+
+@pytest.mark.parametrize("n_experiments", [5, 12, 30])
+def test_ridge_error_is_that_of_leaving_out(n_experiments):
+    X, Y = data(n_experiments, 1.0)
+    penalties = np.logspace(-10, 2, 25) * np.linalg.norm(X, 2) ** 2
+    errors = []
+    for penalty in penalties[8:]:
+        predicted = cross_val_predict(Ridge(alpha=penalty, fit_intercept=False), X, Y, cv=LeaveOneOut())
+        errors.append(np.sqrt(np.mean((Y - predicted) ** 2)))
+    assert ridge_error(X, Y) <= min(errors) * (1 + 1e-6)
+    best = RidgeCV(penalties, fit_intercept=False).fit(X, Y)
+    assert ridge_error(X, Y) == pytest.approx(np.sqrt(-best.best_score_), rel=1e-3)
+
+
+def test_ridge_error_leaves_out_what_was_not_measured():
+    X, Y = data(30, 1.0)
+    gaps = Y.copy()
+    gaps[:4, 3] = np.nan
+    gaps[:4, 7] = np.nan
+    gaps[:, 5] = np.nan
+    squares = 0.0
+    for columns, rows in (((0, 1, 2, 4, 6, 8, 9, 10, 11), slice(0, 30)), ((3, 7), slice(4, 30))):
+        assert np.isfinite(ridge_error(X[rows], Y[rows][:, columns]))
+        squares += ridge_error(X[rows], Y[rows][:, columns]) ** 2 * Y[rows][:, columns].size
+    # One penalty serves all nodes there, so that it can only be a little worse than the best of each.
+    assert ridge_error(X, gaps) == pytest.approx(np.sqrt(squares / np.isfinite(gaps).sum()), rel=0.02)
+    assert np.isnan(ridge_error(X[:2], Y[:2]))
+
+
+def test_residuals_that_do_not_depend_on_the_inputs_have_uniform_p_values():
+    """400 draws: a Kolmogorov-Smirnov distance above .098 has probability .001."""
+    rng = np.random.default_rng(0)
+    adjacency = nx.to_numpy_array(GRAPH)
+    p_values = [
+        residual_dependence(rng.uniform(-1, 1, (10, 12)), rng.normal(size=(10, 12)), adjacency) for _ in range(400)
+    ]
+    places = np.sort(p_values)
+    assert np.abs(places - np.linspace(0, 1, 400)).max() < 0.098
+
+
+def test_residuals_that_depend_on_the_inputs_are_found():
+    rng = np.random.default_rng(0)
+    adjacency = nx.to_numpy_array(GRAPH)
+    inputs = rng.uniform(-1, 1, (10, 12))
+    assert residual_dependence(inputs, rng.normal(size=(10, 12)) + inputs @ adjacency, adjacency) < 1e-6
+    assert residual_dependence(inputs[:1, :], np.zeros((1, 12)), adjacency) == 1
+
+
+# Noise that was given
+
+
+@pytest.mark.parametrize("factor", [100.0, 3.0, 1 / 3, 1 / 30])
+def test_a_noise_level_that_does_not_go_with_the_data_is_told(factor, tmp_path):
+    X, Y = data(20, 1.0)
+    with pytest.warns(
+        UserWarning, match=r"noise_std=[\d.]+ does not go with residuals of [\d.]+; (check|it is)"
+    ) as caught:
+        fitted = fit("heat", X, Y, noise_std=factor)
+    told = next(warning for warning in caught if "residuals" in str(warning.message))
+    assert told.filename == __file__
+    assert len(str(told.message)) < 160
+    assert fitted.diagnostics_["residual_std"] == pytest.approx(np.sqrt(np.mean((Y - fitted.predict(X)) ** 2)), rel=0.1)
+    assert "does not go with residuals" in fitted.report(tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("noise_std", [None, 1.0, 1.2])
+@pytest.mark.parametrize("n_experiments", [1, 3, 10, 40])
+@pytest.mark.parametrize(("filter", "theta"), [(HeatDiffusionFilter(), [0.5]), (PolynomialFilter(2), [0.5, 0.3, 0.1])])
+def test_what_goes_with_the_data_is_not_told(filter, theta, n_experiments, noise_std):
+    X, Y = data(n_experiments, 1.0, filter, theta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit(filter, X, Y, noise_std=noise_std)
+
+
+# Filters that are wrong
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_wrong_filter_is_told(order, tmp_path):
+    """Heat, identified as a polynomial: what a ridge fit explains is taken for noise."""
+    X, Y = data(40, 0.1)
+    with pytest.warns(UserWarning, match=r"the noise takes up 0\.\d+ of the outputs' mean square") as caught:
+        fitted = fit(PolynomialFilter(order), X, Y)
+    told = next(warning for warning in caught if "ridge" in str(warning.message))
+    assert len(str(told.message)) < 160
+    assert fitted.noise_std_ > 1.5 * fitted.diagnostics_["ridge_error"]
+    assert "what ridge regression leaves" in fitted.report(tmp_path / "report.html").read_text()
+
+
+def test_a_wrong_filter_is_told_where_ridge_has_too_few_experiments():
+    X, Y = data(10, 0.1)
+    with pytest.warns(UserWarning, match="the residuals depend on the inputs, so the filter is wrong"):
+        fit(PolynomialFilter(1), X, Y)
+
+
+# Units
+
+
+@pytest.mark.parametrize("noise_std", [None, 1.0])
+def test_units_do_not_matter(noise_std):
+    X, Y = data(20, 1.0)
+    fits = [
+        fit("heat", unit * X, unit * Y, noise_std=None if noise_std is None else unit * noise_std)
+        for unit in (1.0, 1e-12, 1e-6, 1e6, 1e12)
+    ]
+    for other, unit in zip(fits[1:], (1e-12, 1e-6, 1e6, 1e12), strict=True):
+        np.testing.assert_array_equal(other.adjacency_, fits[0].adjacency_)
+        assert other.noise_std_ == pytest.approx(unit * fits[0].noise_std_, rel=0.05)
+        assert other.theta_ == pytest.approx(fits[0].theta_, rel=0.05)
+
+
+@pytest.mark.parametrize(("unit", "name"), [(1e-20, "X"), (1e20, "X")])
+def test_units_that_single_precision_does_not_have_are_refused(unit, name):
+    X, Y = data(3, 1.0)
+    with pytest.raises(ValueError, match=f"{name} has values of up to .* single precision"):
+        fit("heat", unit * X, unit * Y)
+
+
+# Warnings
+
+
+def test_warnings_are_one_sentence_and_the_same_in_every_fold():
+    X, Y = data(6, 3.0)
+    search = GridSearchCV(
+        LangevinSystemIdentifier("heat", n_chains=2, n_levels=2, random_state=0), {"n_steps": [1, 2]}, cv=3
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(X, Y, known_mask=KNOWN)
+    texts = {str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)}
+    assert texts == {"the chains disagree about some pairs, which another run may decide otherwise; raise n_chains."}
+    assert all(len(text) < 160 for text in texts)
+
+
+def test_a_search_shows_a_warning_once(tmp_path):
+    script = tmp_path / "search.py"
+    script.write_text(
+        "import networkx as nx\n"
+        "from sklearn.model_selection import GridSearchCV\n"
+        "from sklearn_graphid import LangevinSystemIdentifier\n"
+        "from sklearn_graphid.datasets import make_system\n"
+        "X, Y = make_system(nx.path_graph(8), 'heat', [0.3], 6, noise_std=3.0, random_state=0)\n"
+        "identifier = LangevinSystemIdentifier('heat', n_chains=2, n_levels=2, random_state=0)\n"
+        "GridSearchCV(identifier, {'n_steps': [1, 2]}, cv=3).fit(X, Y)\n"
+    )
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert result.stderr.count("ConvergenceWarning") == 1, result.stderr
+
+
+@pytest.mark.parametrize("identifier", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
+def test_the_advice_to_raise_n_chains_helps(identifier):
+    X, Y = make_system(nx.path_graph(8), "heat", [0.3], 2, noise_std=3.0, random_state=0)
+    settings = {"n_levels": 4, "n_steps": 2, "random_state": 0}
+    with pytest.warns(ConvergenceWarning, match="raise n_chains"):
+        few = identifier("heat", n_chains=4, **settings).fit(X, Y)
+    many = identifier("heat", n_chains=128, **settings).fit(X, Y)
+    errors = [np.nanmax(fitted.diagnostics_["monte_carlo_error_edges"]) for fitted in (few, many)]
+    assert errors[1] < errors[0] / 2
+
+
+# The score with few experiments
+
+
+@pytest.mark.slow
+def test_the_default_score_finds_the_filter_with_few_experiments():
+    """Nine experiments and three families of filters; the mean over nodes of R2 chose wrong here."""
+    filters = {"heat": [0.5], "polynomial": [0.5, 0.3, 0.1]}
+    chosen = []
+    for truth, theta in filters.items():
+        for seed in range(3):
+            X, Y = data(9, 1.0, truth, theta, seed)
+            grid = {"filter": ["heat", PolynomialFilter(1), "polynomial"]}
+            search = GridSearchCV(LangevinSystemIdentifier(**QUICK), grid, cv=3)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                chosen.append(search.fit(X, Y, known_mask=KNOWN).best_params_["filter"] == truth)
+    assert all(chosen)
