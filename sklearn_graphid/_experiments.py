@@ -19,6 +19,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.pipeline import Pipeline
 
 from ._known_edges import KnownEdges
+from ._numbers import check_real_array
 from ._optional import require_pandas
 from ._torch import torch_threads
 from ._validation import check_named_adjacency
@@ -258,8 +259,8 @@ def _unless_none(check: Callable[[Any, str], Any], value: Any, name: str) -> Any
 
 
 def _check_theta(theta: Any, name: str) -> Any:
-    array = np.atleast_1d(np.asarray(theta, dtype=np.float64))
-    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+    array = np.atleast_1d(check_real_array(theta, name))
+    if array.ndim != 1 or not array.size:
         raise ValueError(f"{name} is {theta!r}; expected finite numbers, one for each parameter of the filter.")
     return array
 

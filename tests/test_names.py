@@ -376,3 +376,27 @@ def test_to_pandas_edgelist(aligned):
     assert {frozenset(pair) for pair in zip(likely["source"], likely["target"], strict=True)} == edges_of(GRAPH)
     without_chains = RidgeSystemIdentifier("heat").fit(X, Y, KNOWN).to_pandas_edgelist()
     assert without_chains["monte_carlo_error"].isna().all()
+
+
+# The whole job
+
+
+def test_two_files_to_a_ranked_table_in_eight_lines(tmp_path):
+    X[SHUFFLED].to_csv(tmp_path / "inputs.csv", index=False)
+    Y.to_csv(tmp_path / "outputs.csv", index=False)
+    known_graph, absent_pairs = nx.Graph([*GRAPH.edges][:4]), [("a", "h"), ("b", "g")]
+    # fmt: off
+    inputs, outputs = pd.read_csv(tmp_path / "inputs.csv"), pd.read_csv(tmp_path / "outputs.csv")
+    known = KnownEdges.from_networkx(known_graph, absent=absent_pairs, nodes=inputs.columns)
+    identifier = LangevinSystemIdentifier("heat", random_state=0).fit(inputs, outputs, known)
+    table = identifier.to_pandas_edgelist()
+    display = GraphDisplay.from_estimator(identifier, node_labels="inferred")
+    graph = identifier.to_networkx()
+    # fmt: on
+    assert edges_of(graph) == edges_of(GRAPH)
+    n_hidden = GRAPH.number_of_edges() - 4
+    assert {frozenset(pair) for pair in table[["source", "target"]][:n_hidden].to_numpy()} == {
+        frozenset(edge) for edge in [*GRAPH.edges][4:]
+    }
+    ends = {str(node) for edge in [*GRAPH.edges][4:] for node in edge}
+    assert {text.get_text() for text in display.ax_.texts} == ends
