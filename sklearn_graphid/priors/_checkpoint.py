@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._disk import remove_partial_files
 from .._validation import FloatArray
 from ..nn._training import TrainingState
-from ._files import CHECKPOINT, digest_arrays, partial_path, read_arrays, write_arrays
+from ._files import CHECKPOINT, digest_arrays, read_arrays, write_arrays
 
 __all__ = ["Checkpoint", "History", "nan_to_none", "none_to_nan", "training_fingerprint"]
 
@@ -125,7 +126,7 @@ class Checkpoint:
         """Remove the file, once the training is over."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
-            partial_path(self._path).unlink(missing_ok=True)  # of a process that was killed while it wrote
+            remove_partial_files(self._path)
 
 
 def nan_to_none(value: Any) -> Any:

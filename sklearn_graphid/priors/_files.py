@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
-__all__ = ["CHECKPOINT", "PRIOR", "Arrays", "digest_arrays", "partial_path", "read_arrays", "write_arrays"]
+from .._disk import write_atomically
+
+__all__ = ["CHECKPOINT", "PRIOR", "Arrays", "digest_arrays", "read_arrays", "write_arrays"]
 
 # What a file says it is.
 PRIOR = "sklearn_graphid prior"
@@ -26,30 +27,12 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
-    """Write arrays, and facts that are plain JSON.
-
-    They go under a temporary name first, which then replaces the file in one step: whenever the process dies, there is
-    a whole file under the name, the old one or the new one.
-    """
-    path = Path(path)
+    """Write arrays, and facts that are plain JSON, in one step."""
     arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     text = json.dumps(facts, sort_keys=True)
     digest = digest_arrays(arrays, text)
     metadata = {"format": kind, "version": str(_VERSION), "facts": text, "sha256": digest}
-    partial = partial_path(path)
-    try:
-        save_file(arrays, partial, metadata=metadata)
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def partial_path(path: Path) -> Path:
-    """Where a file is written before it takes its name."""
-    return path.with_name(path.name + ".partial")
+    write_atomically(path, save(arrays, metadata=metadata))
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:

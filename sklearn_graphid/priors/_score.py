@@ -17,6 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._disk import check_path
 from .._torch import draw_seeds, resolve_device, torch_threads
 from .._validation import FloatArray, check_graphs
 from ..nn import ARCHITECTURES, NoiseLaw, TrainingSettings, build_network, read_edpgnn_checkpoint, train_network
@@ -341,7 +342,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The file. An existing one is replaced.
         """
         check_is_fitted(self, "weights_")
-        write_arrays(path, PRIOR, self.weights_, state_facts(self))
+        write_arrays(check_path(path), PRIOR, self.weights_, state_facts(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

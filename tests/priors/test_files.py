@@ -125,6 +125,21 @@ def test_a_write_that_fails_leaves_the_old_file(prior, saved, monkeypatch):
     assert os.listdir(saved.parent) == [saved.name]
 
 
+def test_save_gives_the_mode_of_the_umask_and_follows_links(prior, saved, tmp_path):
+    (tmp_path / "opened").touch()
+    assert saved.stat().st_mode == (tmp_path / "opened").stat().st_mode
+    (tmp_path / "link").symlink_to(saved.name)
+    prior.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_save_names_the_path_that_was_given(prior, tmp_path):
+    with pytest.raises(OSError, match=r"missing/prior'$"):
+        prior.save(tmp_path / "missing" / "prior")
+    with pytest.raises(TypeError, match="path is a int; expected the name of a file"):
+        prior.save(3)
+
+
 def test_unfitted_prior_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         GraphPriorScore().save(tmp_path / "prior.safetensors")
