@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._disk import remove_partial_files
+from .._disk import check_path, check_writable, remove_partial_files
 from .._validation import FloatArray
 from ..nn._training import TrainingState
 from ._files import CHECKPOINT, digest_arrays, read_arrays, write_arrays
@@ -61,7 +61,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None):
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else check_path(path, "checkpoint_path")
         self._fingerprint: dict[str, Any] | None = None
         self.state: TrainingState | None = None
         self.history: History = {"training": [], "validation": [], "seconds": []}
@@ -71,6 +71,13 @@ class Checkpoint:
             raise ValueError(f"checkpoint_path={str(path)!r} is in a folder that does not exist.")
         if self._path.exists():
             self._read(self._path)
+        try:
+            check_writable(self._path)  # now, rather than after the first epoch
+        except OSError as error:
+            raise ValueError(
+                f"checkpoint_path={str(path)!r} cannot be written ({error.strerror or error}); expected a file in a "
+                f"folder that can be written to."
+            ) from error
 
     def _read(self, path: Path) -> None:
         arrays, facts = read_arrays(path, CHECKPOINT)
