@@ -18,10 +18,11 @@ __all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
 
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
     """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
-    off_diagonal = 1 - torch.eye(log_odds.shape[-1], dtype=log_odds.dtype, device=log_odds.device)
 
     def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        return torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds) * off_diagonal
+        # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
+        upper = torch.triu(torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds), 1)
+        return upper + upper.mT
 
     return denoise
 
