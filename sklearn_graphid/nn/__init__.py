@@ -11,7 +11,7 @@ from ._networks import (
     build_network,
     graphs_at_once,
     restore_network,
-    to_numpy,
+    uses_known,
 )
 from ._ppgn import PPGN
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
@@ -31,6 +31,6 @@ __all__ = [
     "read_edpgnn_checkpoint",
     "restore_network",
     "symmetric_normal",
-    "to_numpy",
     "train_network",
+    "uses_known",
 ]

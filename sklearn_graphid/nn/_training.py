@@ -127,7 +127,6 @@ class Epoch(NamedTuple):
     training_loss: float
     validation_loss: float  # nan where there are no validation graphs
     seconds: float  # since the run began
-    is_best: bool
     state: TrainingState
 
 
@@ -227,7 +226,7 @@ def train_network(
             best, best_loss = _copy(run.averaged), judged
         n_stale = 0 if is_best else n_stale + 1
         state = run.state(best, best_loss, n_stale, number + 1)
-        yield Epoch(number, training_loss, validation_loss, state.seconds, is_best, state)
+        yield Epoch(number, training_loss, validation_loss, state.seconds, state)
 
 
 class _Run:

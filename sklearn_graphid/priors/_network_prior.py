@@ -18,7 +18,7 @@ from torch import Tensor
 from .._known_edges import KnownEdges
 from .._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from .._validation import FloatArray, check_graphs
-from ..nn import denoising_losses, graphs_at_once, restore_network
+from ..nn import denoising_losses, graphs_at_once, restore_network, uses_known
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
@@ -61,7 +61,8 @@ class NetworkPrior(TransformerMixin, GraphPrior):
     @property
     def conditions_on_known(self) -> bool:
         """Whether the network was trained with pairs that carry no noise, and is told which."""
-        return bool(self._network("meta").uses_known)
+        check_is_fitted(self, "weights_")
+        return uses_known(self.architecture_)
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         network = self._network(device, dtype)

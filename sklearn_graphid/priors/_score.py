@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -20,19 +19,27 @@ from sklearn.utils.validation import check_is_fitted
 from .._disk import check_path
 from .._torch import draw_seeds, resolve_device, torch_threads
 from .._validation import FloatArray, check_graphs
-from ..nn import ARCHITECTURES, NoiseLaw, TrainingSettings, build_network, read_edpgnn_checkpoint, train_network
+from ..nn import (
+    ARCHITECTURES,
+    NoiseLaw,
+    TrainingSettings,
+    build_network,
+    read_edpgnn_checkpoint,
+    restore_network,
+    train_network,
+    uses_known,
+)
 from ._checkpoint import Checkpoint, History, training_fingerprint
 from ._files import PRIOR, Arrays, read_arrays, write_arrays
 from ._network_prior import ANY_SIZE, SAME_LEVEL, NetworkPrior, trained_range
 from ._score_facts import plain, restore_facts, state_facts
-from ._surprise import calibrate_surprise
-from ._training_run import follow_training, later_seed, split_graphs
+from ._surprise import Calibration, calibrate_surprise
+from ._training_run import finish, follow_training, later_seed, split_graphs
 
 __all__ = ["GraphPriorScore"]
 
 # What is typical is measured on graphs that were held out, where there are enough of them.
 _FEWEST_JUDGED = 10
-_MOST_JUDGED = 50
 # What a run depends on, besides the graphs and the random numbers.
 _TRAINING_PARAMETERS = (
     "architecture",
@@ -100,8 +107,6 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         Epochs run, over all calls that went on from one another.
     size_range_ : tuple of two ints
         The smallest and the largest training graph.
-    typical_loss_ : tuple of two floats
-        Mean and standard deviation of the losses of graphs, each averaged over the noise levels as `score` does.
     known_loss_ : dict of str to ndarray, or None
         What `surprise` compares with. None where the network cannot be told which pairs are known.
 
@@ -207,7 +212,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         """Go on learning from the current weights, in one pass over these graphs.
 
         The pass has a learning rate schedule of its own, from `learning_rate` to zero, and nothing is held out. What
-        `typical_loss_` and `surprise` take for typical comes from these graphs alone, so let there be a dozen or more.
+        `surprise` takes for typical comes from these graphs alone, so let there be a dozen or more.
 
         Parameters
         ----------
@@ -265,14 +270,14 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 "size_range_": (min(sizes), max(sizes)),
                 "loss_history_": _appended(self.loss_history_ if go_on else None, history),
                 "n_iter_": n_before + len(history["training"]),
-                "typical_loss_": (math.nan, math.nan),  # to be measured when the training is over
-                "known_loss_": None,
+                "known_loss_": None,  # to be measured when the training is over
             }
 
         fitted, is_over = follow_training(self, graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        self._calibrate(validation if len(validation) >= _FEWEST_JUDGED else validation + training)
+        judged = validation if len(validation) >= _FEWEST_JUDGED else validation + training
+        # Only what is complete is assigned: whatever happens before, an earlier fit is as it was.
+        fitted["known_loss_"] = finish(lambda: self._calibrate(fitted, judged))
+        self.__dict__.update(fitted)
         if is_over:
             checkpoint.remove()
         return self
@@ -323,15 +328,15 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             known_share=self._known_share,
         )
 
-    def _calibrate(self, graphs: list[FloatArray]) -> None:
+    def _calibrate(self, fitted: dict[str, Any], graphs: list[FloatArray]) -> Calibration | None:
         """Measure what is typical of graphs like those of the training."""
-        losses = self._losses(graphs[:_MOST_JUDGED]).mean(1)
-        self.typical_loss_ = (float(losses.mean()), float(losses.std()))
-        network = self._network(resolve_device(self.device))
+        if not uses_known(fitted["architecture_"]):
+            return None
+        network = restore_network(
+            fitted["architecture_"], fitted["network_settings_"], fitted["weights_"], resolve_device(self.device)
+        )
         with torch_threads(1):
-            self.known_loss_ = (
-                calibrate_surprise(network, graphs, float(self.sigmas_[0])) if network.uses_known else None
-            )
+            return calibrate_surprise(network, graphs, float(fitted["sigmas_"][0]))
 
     def save(self, path: str | Path) -> None:
         """Write the prior to a safetensors file.
@@ -392,7 +397,6 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         prior.loss_history_ = {"training": [], "validation": [], "seconds": []}
         prior.n_iter_ = 0
         prior.size_range_ = ANY_SIZE
-        prior.typical_loss_ = (0.0, math.inf)
         prior.known_loss_ = None
         prior._network()
         return prior

@@ -27,7 +27,6 @@ def state_facts(prior: Any) -> dict[str, Any]:
         "network_settings": prior.network_settings_,
         "sigmas": prior.sigmas_.tolist(),
         "size_range": [int(size) for size in prior.size_range_],
-        "typical_loss": list(prior.typical_loss_),
         "known_loss": None if known_loss is None else {name: known_loss[name].tolist() for name in known_loss},
         "loss_history": {name: nan_to_none(values) for name, values in prior.loss_history_.items()},
         "n_iter": int(prior.n_iter_),
@@ -42,8 +41,6 @@ def restore_facts(prior: Any, weights: Arrays, facts: Mapping[str, Any]) -> None
     prior.sigmas_ = np.array(facts["sigmas"], dtype=np.float64)
     smallest, largest = facts["size_range"]
     prior.size_range_ = (int(smallest), int(largest))
-    mean, deviation = facts["typical_loss"]
-    prior.typical_loss_ = (float(mean), float(deviation))
     known_loss = facts.get("known_loss")
     prior.known_loss_ = None if known_loss is None else {k: np.array(v, dtype=float) for k, v in known_loss.items()}
     prior.loss_history_ = {name: none_to_nan(values) for name, values in facts["loss_history"].items()}

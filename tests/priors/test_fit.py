@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn_graphid import GraphPriorScore, KnownEdges
 from sklearn_graphid._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
-from sklearn_graphid.priors import _training_run
+from sklearn_graphid.priors import _score, _training_run
 
 
 def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
@@ -45,9 +45,11 @@ def test_fit_sets_plain_attributes(fitted, graphs):
     }
     assert fitted.size_range_ == (9, 12)
     assert {len(graph) for graph in graphs} <= set(range(9, 13))
-    mean, deviation = fitted.typical_loss_
-    assert mean == pytest.approx(fitted.transform(graphs).mean(), rel=1e-6)
-    assert deviation == pytest.approx(fitted.transform(graphs).mean(1).std(), rel=1e-6)
+    assert {name: value.shape for name, value in fitted.known_loss_.items()} == {
+        "share": (4,),
+        "mean": (4, 2),
+        "covariance": (4, 2, 2),
+    }
 
 
 @pytest.mark.parametrize("architecture", ["ppgn", "edp-gnn"])
@@ -58,7 +60,7 @@ def test_random_state_decides_every_bit(graphs, architecture):
     )
     assert same_weights(first, again)
     assert not same_weights(first, other)
-    assert first.typical_loss_ == again.typical_loss_
+    np.testing.assert_equal(first.known_loss_, again.known_loss_)
 
 
 def test_training_computes_by_single_threads_and_leaves_their_number_as_it_was(graphs, monkeypatch):
@@ -262,3 +264,35 @@ def test_warm_start_from_another_network_is_refused_with_words(fitted, fitted_ed
 def test_parameters_set_after_a_fit_do_not_change_the_fitted_prior(fitted, graphs):
     changed = copy.deepcopy(fitted).set_params(architecture="edp-gnn", n_levels=7, sigma_max=2.0)
     np.testing.assert_array_equal(changed.transform(graphs[:2]), fitted.transform(graphs[:2]))
+
+
+class Interrupt:
+    """A measurement during which Ctrl-C is pressed the first few times."""
+
+    def __init__(self, n_times: int, measure: Any) -> None:
+        self.n_times, self.measure = n_times, measure
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.n_times:
+            self.n_times -= 1
+            raise KeyboardInterrupt
+        return self.measure(*arguments)
+
+
+def test_an_interruption_after_the_training_completes_it(fitted, graphs, monkeypatch):
+    monkeypatch.setattr(_score, "calibrate_surprise", Interrupt(1, _score.calibrate_surprise))
+    with pytest.warns(UserWarning, match="interrupted after the training.*goes on"):
+        prior = quick().fit(graphs)
+    assert same_weights(prior, fitted)
+    np.testing.assert_equal(prior.known_loss_, fitted.known_loss_)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_second_interruption_leaves_the_earlier_fit(fitted, graphs, monkeypatch, warm_start):
+    prior = copy.deepcopy(fitted).set_params(warm_start=warm_start, max_epochs=1)
+    monkeypatch.setattr(_score, "calibrate_surprise", Interrupt(2, _score.calibrate_surprise))
+    with pytest.warns(UserWarning, match="interrupted after the training"), pytest.raises(KeyboardInterrupt):
+        prior.fit(graphs)
+    for name in (name for name in vars(fitted) if name.endswith("_")):
+        np.testing.assert_equal(getattr(prior, name), getattr(fitted, name))
+    assert math.isfinite(prior.surprise(KnownEdges(np.ones_like(graphs[0]), graphs[0])))
