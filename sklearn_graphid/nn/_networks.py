@@ -139,4 +139,4 @@ def _unborn(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
     """A network that knows its shapes but has no memory yet, nor drawn a random number."""
     with torch.device("meta"):
         network: nn.Module = _NETWORKS[architecture](**settings)
-    return network
+    return network.float()  # whatever torch's default type is

@@ -71,9 +71,10 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
             levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
             known = bound if known is None else known
+            adjacency = adjacency.to(dtype)  # a caller may have made it in torch's default type
             tensors = [adjacency, levels]
             if network.uses_known and known is not None:
-                tensors.append(known.expand_as(adjacency))
+                tensors.append(known.to(dtype).expand_as(adjacency))
             # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
             parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in tensors)
             return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
