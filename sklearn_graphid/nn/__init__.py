@@ -14,18 +14,22 @@ from ._networks import (
     uses_known,
 )
 from ._ppgn import PPGN
+from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
 
 __all__ = [
     "ARCHITECTURES",
     "EDPGNN",
+    "MOST_LEVELS",
     "PPGN",
+    "SIGMA_RANGE",
     "DenoisingNetwork",
     "EDPGNNDenoiser",
     "Epoch",
     "NoiseLaw",
     "TrainingSettings",
     "build_network",
+    "check_sigmas",
     "denoising_losses",
     "graphs_at_once",
     "read_edpgnn_checkpoint",

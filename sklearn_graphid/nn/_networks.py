@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ._edp_gnn import EDPGNN
 from ._ppgn import PPGN
+from ._settings import check_settings
 
 __all__ = [
     "ARCHITECTURES",
@@ -121,6 +122,7 @@ def restore_network(
     dtype: torch.dtype = torch.float32,
 ) -> nn.Module:
     """Rebuild a trained network from plain arrays, ready for use."""
+    check_settings(architecture, settings, len(weights))
     network = _unborn(architecture, settings)
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     for name in {**expected, **weights}:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._validation import check_edge_probabilities
+from .._validation import as_float_array, check_edge_probabilities
 from ._base import Denoiser, GraphPrior
 
 __all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
@@ -90,8 +90,8 @@ class StochasticBlockPrior(GraphPrior):
         return independent_denoiser(torch.logit(p))
 
     def _check(self, n_nodes: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
-        labels = np.asarray(self.labels)
-        probabilities = np.atleast_2d(np.asarray(self.probabilities, dtype=np.float64))
+        labels = _as_labels(self.labels)
+        probabilities = np.atleast_2d(as_float_array(self.probabilities, "probabilities"))
         n_groups = len(probabilities)
         # The diagonal is a probability like the others here, so it is put back after the shared check.
         diagonal = np.diagonal(probabilities)
@@ -104,3 +104,10 @@ class StochasticBlockPrior(GraphPrior):
         if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_groups:
             raise ValueError(f"labels must be integers from 0 to {n_groups - 1}, the groups that probabilities names.")
         return labels.astype(np.intp), probabilities
+
+
+def _as_labels(labels: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(labels)
+    except ValueError as error:
+        raise ValueError("labels does not convert to an array; expected one integer for each node.") from error

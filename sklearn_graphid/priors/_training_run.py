@@ -15,7 +15,7 @@ from ..nn import Epoch
 from ._checkpoint import Checkpoint, History
 from ._files import Arrays
 
-__all__ = ["finish", "follow_training", "later_seed", "split_graphs"]
+__all__ = ["appended", "finish", "follow_training", "later_seed", "split_graphs"]
 
 
 _Result = TypeVar("_Result")
@@ -114,6 +114,15 @@ def finish(measure: Callable[[], _Result]) -> _Result:
             stacklevel=6,
         )
         return measure()
+
+
+def appended(earlier: History | None, history: History) -> History:
+    """The history of a training that went on; its seconds go on too."""
+    if earlier is None:
+        return {name: list(values) for name, values in history.items()}
+    begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
+    seconds = [begin + second for second in history["seconds"]]
+    return {name: earlier[name] + values for name, values in {**history, "seconds": seconds}.items()}
 
 
 def _tell(root: Any, estimator: Any, arguments: dict[str, Any]) -> bool:

@@ -245,14 +245,16 @@ def spoil(facts: dict[str, Any], *path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (("parameters", "architecture"), "transformer", "'architecture' parameter"),
+        (("parameters", "architecture"), "transformer", "'parameters' have transformer"),
+        (("parameters", "checkpoint_path"), "/etc/hosts", "'checkpoint_path' should be null"),
+        (("parameters", "device"), "abacus", "device='abacus' is not a torch device"),
         (("parameters", "max_epochs"), -1, "'max_epochs' parameter"),
         (("parameters", "colour"), "red", "colour"),
         (("architecture",), "transformer", "transformer"),
         (("network_settings", "colour"), "red", "colour"),
-        (("sigmas",), "many", "could not convert"),
-        (("size_range",), [1], "unpack"),
-        (("loss_history",), [], "has no attribute"),
+        (("sigmas",), "many", "should be a list of 1 to 1000 noise levels"),
+        (("size_range",), [1], "should be two integers"),
+        (("loss_history",), [], "the history should have the entries"),
     ],
 )
 def test_whole_file_that_makes_no_sense_is_refused(saved, path, value, complaint):

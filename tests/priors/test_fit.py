@@ -30,6 +30,12 @@ def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:
     return all(np.array_equal(value, second.weights_[name]) for name, value in first.weights_.items())
 
 
+NUMBERS = (
+    *("n_levels", "sigma_max", "sigma_min", "max_epochs", "max_time", "batch_size", "learning_rate"),
+    *("validation_fraction", "n_iter_no_change"),
+)
+
+
 # Fitting.
 
 
@@ -138,6 +144,17 @@ def test_bad_graphs_are_refused_with_words(fitted, bad, error, complaint):
         ({"warm_start": "yes"}, "'warm_start' parameter"),
         ({"checkpoint_path": 3}, "'checkpoint_path' parameter"),
         ({"device": "abacus"}, "device='abacus' is not a torch device"),
+        ({"device": "mps"}, "device='mps' is not supported; expected 'auto', 'cpu', 'cuda'"),
+        ({"device": "meta"}, "device='meta' is not supported"),
+        ({"device": "cuda:99999"}, "device='cuda:99999' is not"),
+        *(({name: True}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: math.nan}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: "1"}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: -1}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: 1e300}, f"'{name}' parameter") for name in NUMBERS if name != "max_time"),
+        *(({name: 10**300}, f"'{name}' parameter") for name in ("n_levels", "max_epochs", "batch_size")),
+        *(({name: math.inf}, f"'{name}' parameter") for name in NUMBERS if name != "max_time"),
+        *(({name: None}, f"'{name}' parameter") for name in NUMBERS if name not in ("max_time", "n_iter_no_change")),
         ({"random_state": "dice"}, "'random_state' parameter"),
     ],
 )
@@ -296,3 +313,13 @@ def test_a_second_interruption_leaves_the_earlier_fit(fitted, graphs, monkeypatc
     for name in (name for name in vars(fitted) if name.endswith("_")):
         np.testing.assert_equal(getattr(prior, name), getattr(fitted, name))
     assert math.isfinite(prior.surprise(KnownEdges(np.ones_like(graphs[0]), graphs[0])))
+
+
+def test_numpy_numbers_are_numbers(fitted, graphs):
+    numbers = {
+        "n_levels": np.int64(3),
+        "sigma_max": np.float64(0.5),
+        "max_epochs": np.int8(2),
+        "batch_size": np.uint8(8),
+    }
+    assert same_weights(quick(**numbers).fit(graphs), fitted)
