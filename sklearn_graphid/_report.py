@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from ._disk import check_path, check_writable, write_atomically
 from ._findings import Finding
 from ._report_facts import (
     LEVEL,
@@ -60,22 +61,20 @@ def write_report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     require_matplotlib("report")
     page = _page(estimator)
     # A node's name may hold half a surrogate pair, which no encoding has; the page shows the character's number.
-    target.write_bytes(page.encode("utf-8", "xmlcharrefreplace"))
+    write_atomically(target, page.encode("utf-8", "xmlcharrefreplace"))
     return target
 
 
 def _check_path(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path is a {type(path).__name__}; expected the name of a file, a str or a Path.")
-    if not os.fspath(path):
-        raise ValueError("path is empty; expected the name of a file.")
-    target = Path(path)
+    target = check_path(path)
     if target.is_dir():
         raise ValueError(f"path={str(target)!r} is a folder; expected the name of a file in it.")
     if not target.parent.is_dir():
         raise ValueError(f"path={str(target)!r}: there is no folder {str(target.parent)!r}; make it first.")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise ValueError(f"path={str(target)!r} cannot be written to; choose another place.")
+    try:
+        check_writable(target)
+    except OSError as error:
+        raise ValueError(f"path={str(target)!r} cannot be written ({error.strerror or error}).") from error
     return target
 
 

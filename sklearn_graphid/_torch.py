@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,10 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-__all__ = ["draw_seeds", "resolve_device", "seeded_generator", "torch_threads"]
+__all__ = ["check_device", "draw_seeds", "resolve_device", "seeded_generator", "torch_threads"]
+
+
+_DEVICES = "'auto', 'cpu', 'cuda' or 'cuda:' and a number"
 
 
 class _Crew:
@@ -67,25 +71,38 @@ def seeded_generator(seed: int, device: torch.device | str = "cpu") -> torch.Gen
     return torch.Generator(device=device).manual_seed(int(seed))
 
 
+def check_device(device: Any) -> str:
+    """Return the `device` parameter, or raise an error where it is none that is supported on any machine."""
+    if not isinstance(device, str):
+        raise TypeError(f"device is a {type(device).__name__}; expected {_DEVICES}.")
+    if re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", device, flags=re.ASCII):
+        return device
+    try:
+        torch.device(device)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"device={device[:100]!r} is not a torch device; expected {_DEVICES}.") from error
+    # torch knows many more, which nothing here was ever run on.
+    raise ValueError(f"device={device[:100]!r} is not supported; expected {_DEVICES}.")
+
+
 def resolve_device(device: str) -> torch.device:
     """Turn the `device` parameter into a torch device that exists.
 
     Parameters
     ----------
     device : str
-        "auto" (CUDA where there is one, else the CPU) or a torch device name such as "cpu" or "cuda".
+        "auto" (CUDA where there is one, else the CPU), "cpu", "cuda" or one of several CUDA devices, such as "cuda:1".
 
     Returns
     -------
     torch.device
         The device.
     """
-    if device == "auto":
+    if check_device(device) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device={device!r} is not a torch device; expected 'auto', 'cpu' or 'cuda'.") from error
+    resolved = torch.device(device)
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r} but torch finds no CUDA device here; expected 'cpu' or 'auto'.")
+    if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device={device!r} but torch finds only {torch.cuda.device_count()} CUDA device(s) here.")
     return resolved

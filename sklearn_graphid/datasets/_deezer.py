@@ -9,11 +9,11 @@ import json
 import os
 import re
 import struct
-import tempfile
 import zipfile
 import zlib
 from contextlib import suppress
 from http.client import HTTPException
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 from urllib.request import urlopen
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import get_data_home
 
+from .._disk import check_path, check_regular_file, write_atomically
 from .._validation import FloatArray
 
 __all__ = ["fetch_deezer_ego_nets"]
@@ -32,13 +33,17 @@ _EDGES_MEMBER = "deezer_ego_nets/deezer_edges.json"
 _TARGETS_MEMBER = "deezer_ego_nets/deezer_target.csv"
 _TIMEOUT_SECONDS = 60
 
-# The published members have five megabytes and the largest ego-net some hundred nodes. Beyond these bounds
-# the file is something else, and is refused before it fills the memory.
-_MOST_BYTES = 256 * 2**20
+# The published file has one megabyte, its members five, the largest ego-net 363 nodes, and all matrices together 72
+# megabytes. Beyond these bounds the file is something else, and is refused before it fills the memory.
+_MOST_BYTES = 16 * 2**20
+_MOST_LISTS = 2_000_000  # one for each edge; an empty one has two characters, and takes thirty times that in memory
 _MOST_NODES = 10_000
+_MOST_MATRIX_BYTES = 2**30
+_LONGEST_ERROR = 300  # may quote what the file holds
 
 # What zipfile and json raise, besides ValueError, when bytes are not what they should be.
 _DAMAGE = (
+    csv.Error,
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
@@ -150,26 +155,43 @@ def fetch_deezer_ego_nets(
     array([1])
     """
     checksum = _check_checksum(checksum)
+    for name, bound in (("min_nodes", min_nodes), ("max_nodes", max_nodes)):
+        _check_bound(name, bound)
     if zip_path is None:
+        if data_home is not None:
+            check_path(data_home, "data_home")
         path = Path(get_data_home(data_home)) / "graphid" / _ZIP_NAME
         ego_nets = _load_cached(path, checksum, download_if_missing)
     else:
-        ego_nets = _load_local(Path(zip_path).expanduser(), checksum)
-    return _select(ego_nets, min_nodes, max_nodes, return_targets)
+        ego_nets = _load_local(check_path(zip_path, "zip_path").expanduser(), checksum)
+    source = str(path if zip_path is None else zip_path)
+    return _select(source, ego_nets, min_nodes, max_nodes, return_targets)
 
 
 def _check_checksum(checksum: str | None) -> str | None:
-    if checksum is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", checksum):
+    if checksum is not None and (not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", checksum)):
         raise ValueError(f"checksum is {checksum!r}; expected the 64 hexadecimal digits of a SHA-256.")
     return checksum if checksum is None else checksum.lower()
+
+
+def _check_bound(name: str, bound: Any) -> None:
+    if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral)):
+        raise TypeError(f"{name} is {bound!r}, a {type(bound).__name__}; expected an integer or None.")
+    if bound is not None and int(bound) < 0:
+        raise ValueError(f"{name}={bound}; expected an integer of at least 0, or None.")
 
 
 def _load_local(path: Path, checksum: str | None) -> _EgoNets:
     if not path.is_file():
         raise FileNotFoundError(f"zip_path={str(path)!r} is not a file; expected a copy of {_ADDRESS}.")
-    content = path.read_bytes()
+    content = _read_bytes(path)
     _check_digest(str(path), content, checksum)
     return _read_zip(str(path), content)
+
+
+def _read_bytes(path: Path) -> bytes:
+    check_regular_file(path, _MOST_BYTES, f"a copy of {_ADDRESS}")
+    return path.read_bytes()
 
 
 def _load_cached(path: Path, checksum: str | None, download_if_missing: bool) -> _EgoNets:
@@ -177,7 +199,7 @@ def _load_cached(path: Path, checksum: str | None, download_if_missing: bool) ->
     is_new = not path.exists()
     if is_new and not download_if_missing:
         raise OSError(f"{path} does not exist and download_if_missing is False.")
-    content = _download(path) if is_new else path.read_bytes()
+    content = _download(path) if is_new else _read_bytes(path)
     source = f"The download from {_ADDRESS} to {path}" if is_new else str(path)
     _check_digest(source, content, checksum)
     _check_record(source, content, record)
@@ -195,26 +217,21 @@ def _load_cached(path: Path, checksum: str | None, download_if_missing: bool) ->
 def _download(path: Path) -> bytes:
     try:
         with urlopen(_ADDRESS, timeout=_TIMEOUT_SECONDS) as response:
-            content: bytes = response.read()
+            content: bytes = response.read(_MOST_BYTES + 1)
     except (OSError, HTTPException) as error:
         reason = str(getattr(error, "reason", error)) or type(error).__name__
         raise OSError(
             f"The Deezer ego-nets could not be downloaded from {_ADDRESS} ({reason}). Fetch that file "
             f"by other means and put it at {path}, or name your copy with the argument zip_path."
         ) from None
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"{_ADDRESS} sends more than {_MOST_BYTES:,} bytes, and is no longer the zip of the ego-nets.")
     return content
 
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.name}.part_", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomically(path, content)
 
 
 def _sha256(content: bytes) -> str:
@@ -242,8 +259,9 @@ def _read_zip(source: str, content: bytes) -> _EgoNets:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _parse(_read_member(archive, _EDGES_MEMBER), _read_member(archive, _TARGETS_MEMBER))
     except (*_DAMAGE, ValueError) as error:
+        reason = str(error)[:_LONGEST_ERROR]
         raise ValueError(
-            f"{source} is not the zip that SNAP publishes, or it is damaged ({error}); expected a copy of {_ADDRESS}."
+            f"{source} is not the zip that SNAP publishes, or it is damaged ({reason}); expected a copy of {_ADDRESS}."
         ) from error
 
 
@@ -257,6 +275,8 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> str:
 
 
 def _parse(edges_json: str, targets_csv: str) -> _EgoNets:
+    if edges_json.count("[") + edges_json.count("{") > _MOST_LISTS:
+        raise ValueError(f"{_EDGES_MEMBER} holds more than {_MOST_LISTS:,} lists")
     by_id = json.loads(edges_json)
     if not isinstance(by_id, dict) or not by_id:
         raise ValueError(f"{_EDGES_MEMBER} is no mapping from ids to lists of edges")
@@ -284,7 +304,7 @@ def _parse_edges(key: str, raw: Any) -> npt.NDArray[np.int64]:
 
 
 def _select(
-    ego_nets: _EgoNets, min_nodes: int | None, max_nodes: int | None, return_targets: bool
+    source: str, ego_nets: _EgoNets, min_nodes: int | None, max_nodes: int | None, return_targets: bool
 ) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
     n_nodes = np.array([edges.max() + 1 for edges in ego_nets.edges])
     fits = (n_nodes >= (min_nodes or 0)) & (n_nodes <= (np.inf if max_nodes is None else max_nodes))
@@ -292,6 +312,12 @@ def _select(
         raise ValueError(
             f"No ego-net has between min_nodes={min_nodes} and max_nodes={max_nodes} nodes; they have "
             f"{n_nodes.min()} to {n_nodes.max()}."
+        )
+    n_bytes = int((n_nodes[fits].astype(np.int64) ** 2).sum()) * np.dtype(np.float64).itemsize
+    if n_bytes > _MOST_MATRIX_BYTES:
+        raise ValueError(
+            f"The ego-nets of {source} would take {n_bytes:,} bytes as matrices; expected at most "
+            f"{_MOST_MATRIX_BYTES:,}. Choose fewer with min_nodes and max_nodes, or get a copy of {_ADDRESS}."
         )
     graphs = [_adjacency(ego_nets.edges[i], n_nodes[i]) for i in np.flatnonzero(fits)]
     return (graphs, ego_nets.targets[fits]) if return_targets else graphs

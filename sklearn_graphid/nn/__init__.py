@@ -11,26 +11,30 @@ from ._networks import (
     build_network,
     graphs_at_once,
     restore_network,
-    to_numpy,
+    uses_known,
 )
 from ._ppgn import PPGN
+from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
 
 __all__ = [
     "ARCHITECTURES",
     "EDPGNN",
+    "MOST_LEVELS",
     "PPGN",
+    "SIGMA_RANGE",
     "DenoisingNetwork",
     "EDPGNNDenoiser",
     "Epoch",
     "NoiseLaw",
     "TrainingSettings",
     "build_network",
+    "check_sigmas",
     "denoising_losses",
     "graphs_at_once",
     "read_edpgnn_checkpoint",
     "restore_network",
     "symmetric_normal",
-    "to_numpy",
     "train_network",
+    "uses_known",
 ]

@@ -81,13 +81,11 @@ class _LevelLayer(_Weights):
             self.running_mean.zero_()
             self.running_variance.fill_(1)
 
-    def forward(
-        self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None, pair_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None) -> Tensor:
         """Map (B, C, P) flat pair channels, with the features of both its nodes, to (B, n_outputs, P)."""
         values = self._linear(channels, nodes)
         if self.normalise:
-            values = self._batch_norm(values, pair_mask)
+            values = self._batch_norm(values)
         gain, bias = self.level_gain[rows].unsqueeze(-1), self.level_bias[rows].unsqueeze(-1)
         return functional.elu_((values * gain).add_(bias))
 
@@ -105,34 +103,17 @@ class _LevelLayer(_Weights):
         by_pair = (first.unsqueeze(3) + second.unsqueeze(2)).flatten(2)
         return by_pair.baddbmm_(edge_weight, channels)
 
-    def _batch_norm(self, values: Tensor, pair_mask: Tensor | None) -> Tensor:
-        """Batch norm whose moments, in training, are those of the real pairs."""
-        if pair_mask is None or not self.training:
-            return functional.batch_norm(
-                values,
-                self.running_mean,
-                self.running_variance,
-                self.norm_gain,
-                self.norm_bias,
-                self.training,
-                _NORM_MOMENTUM,
-                _NORM_EPSILON,
-            )
-        mean, variance, count = _masked_moments(values, pair_mask)
-        with torch.no_grad():
-            self.running_mean.lerp_(mean, _NORM_MOMENTUM)
-            self.running_variance.lerp_(variance * (count / (count - 1).clamp(min=1)), _NORM_MOMENTUM)
-        scale = self.norm_gain * torch.rsqrt(variance + _NORM_EPSILON)
-        shift = self.norm_bias - mean * scale
-        return (values * scale.unsqueeze(-1)).add_(shift.unsqueeze(-1))
-
-
-def _masked_moments(values: Tensor, pair_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and biased variance per channel of (B, C, P) values in the (B, 1, P) mask, and its count."""
-    count = pair_mask.sum().to(values.dtype)
-    mean = values.masked_fill(~pair_mask, 0).sum(dim=(0, 2)) / count
-    centred = (values - mean.unsqueeze(-1)).masked_fill(~pair_mask, 0)
-    return mean, centred.square().sum(dim=(0, 2)) / count, count
+    def _batch_norm(self, values: Tensor) -> Tensor:
+        return functional.batch_norm(
+            values,
+            self.running_mean,
+            self.running_variance,
+            self.norm_gain,
+            self.norm_bias,
+            self.training,
+            _NORM_MOMENTUM,
+            _NORM_EPSILON,
+        )
 
 
 class _LevelMLP(nn.Module):
@@ -144,11 +125,9 @@ class _LevelMLP(nn.Module):
         self.second = _LevelLayer(n_hidden, n_hidden, n_levels, normalise)
         self.last = _Linear(n_hidden, n_outputs)
 
-    def forward(
-        self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None, pair_mask: Tensor | None = None
-    ) -> Tensor:
-        hidden = self.first(channels, rows, nodes, pair_mask)
-        hidden = self.second(hidden, rows, None, pair_mask)
+    def forward(self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None) -> Tensor:
+        hidden = self.first(channels, rows, nodes)
+        hidden = self.second(hidden, rows)
         weight = self.last.weight.expand(len(channels), -1, -1)
         return torch.baddbmm(self.last.bias.unsqueeze(-1), weight, hidden)
 
@@ -185,10 +164,7 @@ class _MultiChannelGIN(nn.Module):
         self.epsilon.zero_()
 
     def forward(self, channels: Tensor, nodes: Tensor) -> Tensor:
-        """Map (B, C, N, N) channels and (B, N, F) node features to (B, N, n_outputs) node features.
-
-        Padded nodes get values too, but no real node sees them: their entries in `channels` are zero.
-        """
+        """Map (B, C, N, N) channels and (B, N, F) node features to (B, N, n_outputs) node features."""
         nodes = torch.cat([nodes, channels.sum(dim=-1).transpose(1, 2)], dim=-1)
         n_graphs, n_channels, n_nodes, _ = channels.shape
         all_rows = channels.reshape(n_graphs, n_channels * n_nodes, n_nodes)
@@ -221,16 +197,10 @@ class _EdgeLayer(nn.Module):
         self.gin = _MultiChannelGIN(n_channels, n_inputs, n_features, width, depth)
         self.pair_mlp = _LevelMLP(n_pair_inputs, n_hidden, n_new_channels, n_levels, normalise=True)
 
-    def forward(self, channels: Tensor, nodes: Tensor, rows: Tensor, pair_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(self, channels: Tensor, nodes: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         nodes = self.gin(channels, nodes)
-        flat_mask = None if pair_mask is None else pair_mask.flatten(2)
-        one_way = self.pair_mlp(channels.flatten(2), rows, nodes, flat_mask).unflatten(2, channels.shape[2:])
-        return _masked(one_way + one_way.transpose(2, 3), pair_mask), nodes
-
-
-def _masked(channels: Tensor, pair_mask: Tensor | None) -> Tensor:
-    """Zero the pairs outside the mask, whatever they hold (nan too, which a product would keep)."""
-    return channels if pair_mask is None else channels.masked_fill(~pair_mask, 0)
+        one_way = self.pair_mlp(channels.flatten(2), rows, nodes).unflatten(2, channels.shape[2:])
+        return one_way + one_way.transpose(2, 3), nodes
 
 
 class EDPGNN(nn.Module):
@@ -252,10 +222,6 @@ class EDPGNN(nn.Module):
         Features per node inside a layer.
     gin_depth : int, default=4
         Rounds of messages inside a layer.
-
-    Notes
-    -----
-    In training mode, the batch norm's moments are those of the real pairs, so padding changes nothing.
 
     References
     ----------
@@ -306,7 +272,7 @@ class EDPGNN(nn.Module):
             if isinstance(module, (_Weights, _MultiChannelGIN)):
                 module.reset_parameters(generator)
 
-    def forward(self, adjacency: Tensor, level: int | Tensor, node_mask: Tensor | None = None) -> Tensor:
+    def forward(self, adjacency: Tensor, level: int | Tensor) -> Tensor:
         """Estimate the gradient of the log density of noisy graphs.
 
         Parameters
@@ -315,24 +281,20 @@ class EDPGNN(nn.Module):
             Noisy symmetric matrices with a zero diagonal.
         level : int or LongTensor of shape (B,)
             Index of the noise level of every graph; level 0 is the largest noise.
-        node_mask : bool Tensor of shape (B, N) or None, default=None
-            True at the real nodes of graphs that were padded to a common size. None: all nodes are real.
 
         Returns
         -------
         score : Tensor of shape (B, N, N)
-            Symmetric, zero on the diagonal and at padded nodes.
+            Symmetric, zero on the diagonal.
         """
         rows = torch.as_tensor(level, device=adjacency.device).reshape(-1)
-        pair_mask = None if node_mask is None else node_mask[:, None, :, None] & node_mask[:, None, None, :]
-        channels = _masked(torch.stack([adjacency, 1 - adjacency], dim=1), pair_mask)
+        channels = torch.stack([adjacency, 1 - adjacency], dim=1)
         nodes = adjacency.new_zeros(*adjacency.shape[:2], _N_INPUT_FEATURES)
         all_channels = [channels]
         for layer in self.layers:
-            channels, nodes = layer(channels, nodes, rows, pair_mask)
+            channels, nodes = layer(channels, nodes, rows)
             all_channels.append(channels)
-        score = self._read_out(all_channels, rows)
-        return score if pair_mask is None else _masked(score, pair_mask.squeeze(1))
+        return self._read_out(all_channels, rows)
 
     def _read_out(self, all_channels: list[Tensor], rows: Tensor) -> Tensor:
         """One number per pair from all channels, once per unordered pair since every channel is symmetric."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
+from io import BytesIO
+from pathlib import Path
 from threading import Lock
 from typing import Any
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import torch
 from torch import Tensor
 
-from sklearn_graphid.nn._edp_gnn import EDPGNN
+from .._disk import check_path, check_regular_file
+from ._edp_gnn import EDPGNN
+from ._settings import check_settings, check_sigmas
 
 __all__ = ["read_edpgnn_checkpoint"]
 
@@ -44,6 +48,12 @@ _ALLOWED_GLOBALS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 ]
 
 _READING = Lock()
+
+# The published checkpoints have half a megabyte, a pickle of 66 kilobytes and 300 entries.
+_MOST_BYTES = 32 * 2**20
+_MOST_PICKLE = 2**20
+_MOST_ENTRIES = 10_000
+_LONGEST_NAME = 1_000
 
 # Published name to ours, applied in this order; a number that is kept is the place in a list of equals.
 _RENAMINGS = tuple(
@@ -100,14 +110,18 @@ def read_edpgnn_checkpoint(
     >>> network = EDPGNN(**config)  # doctest: +SKIP
     >>> network.load_state_dict(state)  # doctest: +SKIP
     """
+    path = check_path(path)
     try:
         checkpoint = _load(path)
-        sigmas = _ascending_sigmas(_entry(checkpoint, "sigma_list"))
-        config = _network_config(checkpoint, n_levels=len(sigmas))
-        state = _network_state(_entry(checkpoint, "model"), config)
+        sigmas = _descending_sigmas(_entry(checkpoint, "sigma_list"))
+        model = _entry(checkpoint, "model")
+        if not isinstance(model, Mapping):
+            raise ValueError("its entry 'model' should be a state dict.")
+        config = _network_config(checkpoint, sigmas, len(model))
+        state = _network_state(model, config)
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a published EDP-GNN checkpoint: {error}") from None
-    return config, state, sigmas[::-1]
+        raise ValueError(f"{str(path)!r} is not a published EDP-GNN checkpoint: {str(error)[:500]}") from None
+    return config, state, sigmas
 
 
 @contextmanager
@@ -126,18 +140,41 @@ def _only_allowed_globals() -> Iterator[None]:
             torch.serialization.add_safe_globals(others)
 
 
-def _load(path: str | os.PathLike[str]) -> object:
+def _load(path: Path) -> object:
     """Unpickle tensors and plain containers; numpy objects are dropped, and anything else is refused."""
+    check_regular_file(path, _MOST_BYTES, "a checkpoint")
+    content = _checked_zip(path)
     try:
         with _only_allowed_globals():
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise  # no such file, or no right to read it: that says nothing about the contents
+            return torch.load(content, map_location="cpu", weights_only=True)
     except Exception as error:  # bytes that are no checkpoint can fail anywhere in the unpickler
         wanted = re.search(r"GLOBAL (\S+)", str(error))
         if wanted:
             raise ValueError(f"it asks for {wanted[1]}, which is not on the allow-list.") from error
         raise ValueError(f"torch cannot read it ({type(error).__name__}).") from error
+
+
+def _checked_zip(path: Path) -> BytesIO:
+    """The entries of a zip file, written anew: two readers of a crafted zip may see different entries in it."""
+    checked = BytesIO()
+    try:
+        with ZipFile(path) as given, ZipFile(checked, "w", ZIP_STORED) as written:
+            entries = given.infolist()
+            # torch.save compresses nothing, so that a small file can hold nothing large.
+            if any(entry.compress_type != ZIP_STORED for entry in entries) or len(entries) > _MOST_ENTRIES:
+                raise ValueError(f"its entries are compressed, or more than {_MOST_ENTRIES:,}.")
+            if sum(entry.file_size for entry in entries) > path.stat().st_size:
+                raise ValueError("its entries are larger than the file.")
+            if any(entry.file_size > _MOST_PICKLE for entry in entries if entry.filename.endswith(".pkl")):
+                raise ValueError(f"its pickle is larger than {_MOST_PICKLE:,} bytes.")
+            if len({entry.filename for entry in entries}) != len(entries):
+                raise ValueError("it has two entries of one name.")
+            for entry in entries:
+                written.writestr(entry.filename, given.read(entry))
+    except (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, struct.error) as error:
+        raise ValueError(f"it is not a whole zip file ({error}).") from error
+    checked.seek(0)
+    return checked
 
 
 def _entry(mapping: object, *names: str) -> Any:
@@ -149,22 +186,24 @@ def _entry(mapping: object, *names: str) -> Any:
     return mapping
 
 
-def _ascending_sigmas(sigmas: object) -> list[float]:
-    """The noise levels as stored, checked; were they in another order, the rows would be flipped wrongly."""
-    numbers = isinstance(sigmas, (list, tuple)) and all(type(sigma) in (int, float) for sigma in sigmas)
-    values = [float(sigma) for sigma in sigmas] if numbers else []  # type: ignore[attr-defined]
-    bounded = bool(values) and values[0] > 0 and math.isfinite(values[-1])
-    if not bounded or not all(smaller < larger for smaller, larger in pairwise(values)):
-        raise ValueError("its entry 'sigma_list' should be a list of positive numbers in ascending order.")
-    return values
+def _descending_sigmas(sigmas: object) -> list[float]:
+    """The noise levels, largest first; were they stored in another order, the rows would be flipped wrongly."""
+    try:
+        check_sigmas(sigmas[::-1] if isinstance(sigmas, list | tuple) else None, "it")
+    except ValueError as error:
+        raise ValueError(
+            f"its entry 'sigma_list' should be a list of positive numbers in ascending order: {error}"
+        ) from None
+    return [float(sigma) for sigma in sigmas[::-1]]  # type: ignore[index]
 
 
-def _network_config(checkpoint: object, n_levels: int) -> dict[str, Any]:
+def _network_config(checkpoint: object, sigmas: list[float], n_arrays: int) -> dict[str, Any]:
     """Translate the stored configuration to the arguments of `EDPGNN`."""
     models = _entry(checkpoint, "config", "model", "models")
     if not isinstance(models, Mapping) or len(models) != 1:
         raise ValueError("its entry 'config/model/models' should describe exactly one network.")
-    if _entry(checkpoint, "config", "dataset", "in_feature") != 1:
+    n_features = _entry(checkpoint, "config", "dataset", "in_feature")
+    if type(n_features) is not int or n_features != 1:
         raise ValueError("its entry 'config/dataset/in_feature' should be 1: graphs without node features.")
     (model,) = models.values()
     channels = _widths(model, "channel_num_list")
@@ -173,32 +212,35 @@ def _network_config(checkpoint: object, n_levels: int) -> dict[str, Any]:
     if len(set(features)) != 1 or len(features) != len(channels) or len(set(hidden)) != 1:
         raise ValueError(
             "its widths do not fit: 'feature_nums' should repeat one number as often as 'channel_num_list' "
-            f"has entries, 'gnn_hidden_num_list' one number; got {features}, {channels} and {hidden}."
+            "has entries, 'gnn_hidden_num_list' one number."
         )
-    return {
-        "n_levels": n_levels,
+    sizes = {
         "edge_channels": (2, *channels),  # the input's two channels are not in the stored list
         "node_features": features[0],
         "gin_width": hidden[0],
         "gin_depth": len(hidden),
     }
+    check_settings("edp-gnn", {"sigmas": sigmas, **sizes}, n_arrays)
+    return {"n_levels": len(sigmas), **sizes}
 
 
 def _widths(model: object, name: str) -> list[int]:
     """A stored list of layer widths."""
     widths = _entry(model, name)
     if not isinstance(widths, list) or not widths or not all(type(w) is int and w > 0 for w in widths):
-        raise ValueError(f"its entry {name!r} should be a list of positive integers, but is {widths!r}.")
+        raise ValueError(f"its entry {name!r} should be a list of positive integers.")
     return widths
 
 
-def _network_state(published: object, config: dict[str, Any]) -> dict[str, Tensor]:
+def _network_state(published: Mapping[Any, Any], config: dict[str, Any]) -> dict[str, Tensor]:
     """Rename the stored tensors, and check them against a network of this configuration."""
-    if not isinstance(published, Mapping):
+    if not all(isinstance(name, str) and len(name) <= _LONGEST_NAME for name in published):
         raise ValueError("its entry 'model' should be a state dict.")
     # Batch norm with a constant momentum does not need the number of batches it has seen.
-    names = [name for name in published if not str(name).endswith(".num_batches_tracked")]
-    state = {_our_name(str(name)): published[name] for name in names}
+    names = [name for name in published if not name.endswith(".num_batches_tracked")]
+    state = {_our_name(name): published[name] for name in names}
+    if len(state) != len(names):
+        raise ValueError("its entry 'model' has two names for one tensor.")
     with torch.device("meta"):
         expected = EDPGNN(**config).state_dict()
     if state.keys() != expected.keys():
@@ -216,11 +258,15 @@ def _our_name(published: str) -> str:
 
 def _our_value(name: str, value: object, shape: torch.Size) -> Tensor:
     """Our layout of a published tensor: rows per noise level lose their middle axis and turn around."""
-    if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta:
-        raise ValueError(f"its entry for {name!r} is not a dense tensor.")
-    value = value.detach().to(torch.float32)
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta or not value.is_floating_point():
+        raise ValueError(f"its entry for {name!r} is not a dense tensor of real numbers.")
+    value = value.detach()
     if name.endswith((".level_gain", ".level_bias")) and value.ndim == 3 and value.shape[1] == 1:
-        value = value.squeeze(1).flip(0)
+        value = value.squeeze(1)
+    # Before any copy: a tensor may repeat a single number, and then takes no memory until it is copied.
     if value.shape != shape:
         raise ValueError(f"{name!r} has shape {tuple(value.shape)} but its widths ask for {tuple(shape)}.")
-    return value.contiguous()
+    value = value.to(torch.float32)
+    if not value.isfinite().all():
+        raise ValueError(f"{name!r} holds what is no finite number.")
+    return (value.flip(0) if ".level_" in name else value).contiguous()

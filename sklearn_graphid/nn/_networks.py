@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ._edp_gnn import EDPGNN
 from ._ppgn import PPGN
+from ._settings import check_settings
 
 __all__ = [
     "ARCHITECTURES",
@@ -20,7 +21,7 @@ __all__ = [
     "build_network",
     "graphs_at_once",
     "restore_network",
-    "to_numpy",
+    "uses_known",
 ]
 
 
@@ -89,7 +90,8 @@ class EDPGNNDenoiser(nn.Module):
         return 0.5 * difference.square().sum((-2, -1)) / (n_nodes * (n_nodes - 1))
 
 
-ARCHITECTURES = ("ppgn", "edp-gnn")
+_NETWORKS: dict[str, Any] = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}
+ARCHITECTURES = tuple(_NETWORKS)
 
 # Under a megabyte for twelve features of every pair: much larger batches fall out of the processor's cache.
 _PAIRS_AT_ONCE = 16_400
@@ -98,6 +100,11 @@ _PAIRS_AT_ONCE = 16_400
 def graphs_at_once(n_nodes: int) -> int:
     """How many graphs of a size make the fastest batch, per graph."""
     return max(1, _PAIRS_AT_ONCE // n_nodes**2)
+
+
+def uses_known(architecture: str) -> bool:
+    """Whether a network can be told which pairs carry no noise."""
+    return bool(_NETWORKS[architecture].uses_known)
 
 
 def build_network(architecture: str, settings: Mapping[str, Any], seed: int) -> nn.Module:
@@ -115,6 +122,7 @@ def restore_network(
     dtype: torch.dtype = torch.float32,
 ) -> nn.Module:
     """Rebuild a trained network from plain arrays, ready for use."""
+    check_settings(architecture, settings, len(weights))
     network = _unborn(architecture, settings)
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     for name in {**expected, **weights}:
@@ -131,12 +139,6 @@ def restore_network(
 
 def _unborn(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
     """A network that knows its shapes but has no memory yet, nor drawn a random number."""
-    kind: Any = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}[architecture]
     with torch.device("meta"):
-        network: nn.Module = kind(**settings)
-    return network
-
-
-def to_numpy(network: nn.Module) -> dict[str, npt.NDArray[Any]]:
-    """The weights as plain arrays, which copy, pickle and hash like any data."""
-    return {name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items()}
+        network: nn.Module = _NETWORKS[architecture](**settings)
+    return network.float()  # whatever torch's default type is

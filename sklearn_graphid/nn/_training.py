@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._torch import seeded_generator, torch_threads
 from .._validation import FloatArray
 from ._networks import graphs_at_once
+from ._noise import FLOAT, NoiseLaw, random_known, symmetric_normal
 
 __all__ = [
     "Epoch",
@@ -41,54 +41,6 @@ _AVERAGING = 0.999
 # this makes no more noisy graphs than validation should take time for.
 _VALIDATION_DRAWS = 4
 _VALIDATION_GRAPHS = 500
-# Below this the entropy that a noise level leaves is not worth weighing, relative to what no measurement leaves.
-_LEAST_ENTROPY = 1e-3
-_GAUSS_HERMITE = np.polynomial.hermite_e.hermegauss(64)
-
-
-class NoiseLaw(NamedTuple):
-    """Which noise levels are shown in training, and how much they count.
-
-    `levels` names them one by one; None draws them between `lowest` and `highest`, uniformly in their logarithm.
-    `density` is the share of edges among the pairs, for a network that is trained by cross-entropy; None: all levels
-    count the same.
-    """
-
-    lowest: float
-    highest: float
-    levels: tuple[float, ...] | None = None
-    density: float | None = None
-
-    def draw(self, n_graphs: int, generator: torch.Generator) -> Tensor:
-        """A noise level for each graph."""
-        if self.levels is not None:
-            return torch.tensor(self.levels)[torch.randint(len(self.levels), (n_graphs,), generator=generator)]
-        low, high = math.log(self.lowest), math.log(self.highest)
-        return torch.exp(low + (high - low) * torch.rand(n_graphs, generator=generator))
-
-    def weight(self, sigma: Tensor) -> Tensor:
-        """What the loss at these noise levels is multiplied by.
-
-        Little noise leaves a loss that is small however much context could still reduce it. Dividing by what remains
-        without context would weigh all levels alike, and let rare errors at little noise drown the rest; its square
-        root is between the two.
-        """
-        if self.density is None:
-            return torch.ones_like(sigma)
-        remaining = _entropy_without_context(sigma, self.density)
-        return (remaining.clamp_min(_LEAST_ENTROPY)).rsqrt()
-
-
-def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
-    """Cross-entropy of the best guess that sees a pair's own noisy value alone, relative to that of no value at all."""
-    normal, weights = (torch.from_numpy(values) for values in _GAUSS_HERMITE)
-    share = torch.tensor([1 - density, density], dtype=torch.float64).clamp(0.01, 0.99)
-    clean = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    level = sigma.double().cpu()[:, None, None]
-    log_odds = (clean + level * normal - 0.5) / level**2 + torch.logit(share[1])
-    losses = torch.nn.functional.softplus((1 - 2 * clean) * log_odds)
-    entropy = (losses * share[:, None] * weights / weights.sum()).sum((-2, -1))
-    return (entropy / -(share * share.log()).sum()).to(sigma)
 
 
 class TrainingSettings(NamedTuple):
@@ -127,29 +79,14 @@ class Epoch(NamedTuple):
     training_loss: float
     validation_loss: float  # nan where there are no validation graphs
     seconds: float  # since the run began
-    is_best: bool
     state: TrainingState
-
-
-def symmetric_normal(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard normal noise with one draw for each pair and a zero diagonal."""
-    draws = torch.randn(like.shape, generator=generator, device=generator.device)
-    upper = torch.triu(draws, 1).to(like)
-    return upper + upper.mT
-
-
-def random_known(like: Tensor, generator: torch.Generator) -> Tensor:
-    """A random share of the pairs of each graph, as a mask of ones and zeros."""
-    share = torch.rand(len(like), 1, 1, generator=generator)
-    upper = torch.triu((torch.rand(like.shape, generator=generator) < share).float(), 1).to(like)
-    return upper + upper.mT
 
 
 def bucket_by_size(graphs: Sequence[FloatArray], device: torch.device) -> dict[int, Tensor]:
     """Stack graphs of equal size."""
     buckets: dict[int, list[Tensor]] = {}
     for graph in graphs:
-        buckets.setdefault(len(graph), []).append(torch.tensor(graph, dtype=torch.float32))
+        buckets.setdefault(len(graph), []).append(torch.tensor(graph, dtype=FLOAT))
     return {size: torch.stack(members).to(device) for size, members in sorted(buckets.items())}
 
 
@@ -174,16 +111,17 @@ def denoising_losses(
     A batch holds levels and draws of one graph, and graphs of one size meet the same noise. So the losses of a graph do
     not depend on its companions, not even in their last bits, and those of two graphs differ by the graphs alone.
     """
-    losses = torch.empty(len(graphs), len(sigmas))
-    levels = torch.tensor(sigmas, dtype=torch.float32).repeat_interleave(n_draws)
+    losses = torch.empty(len(graphs), len(sigmas), dtype=FLOAT)
+    levels = torch.tensor(sigmas, dtype=FLOAT).repeat_interleave(n_draws)
     noises: dict[int, Tensor] = {}
     with torch.inference_mode():
         for row, graph in enumerate(graphs):
             n_nodes = len(graph)
             if n_nodes not in noises:
-                draws = symmetric_normal(torch.empty(len(levels), n_nodes, n_nodes), seeded_generator(seed + n_nodes))
+                like = levels.new_empty(len(levels), n_nodes, n_nodes)
+                draws = symmetric_normal(like, seeded_generator(seed + n_nodes))
                 noises[n_nodes] = levels[:, None, None] * draws
-            clean = torch.tensor(graph, dtype=torch.float32).expand_as(noises[n_nodes])
+            clean = torch.tensor(graph, dtype=FLOAT).expand_as(noises[n_nodes])
             noisy = clean + noises[n_nodes]
             parts = zip(*(part.split(graphs_at_once(n_nodes)) for part in (clean, noisy, levels)), strict=True)
             loss = torch.cat([network.loss(*(tensor.to(device) for tensor in part)).cpu() for part in parts])
@@ -227,7 +165,7 @@ def train_network(
             best, best_loss = _copy(run.averaged), judged
         n_stale = 0 if is_best else n_stale + 1
         state = run.state(best, best_loss, n_stale, number + 1)
-        yield Epoch(number, training_loss, validation_loss, state.seconds, is_best, state)
+        yield Epoch(number, training_loss, validation_loss, state.seconds, state)
 
 
 class _Run:
@@ -250,7 +188,7 @@ class _Run:
         for name, parameter in self.network.named_parameters():
             if name in state.first_moments:
                 self.optimizer.state[parameter] = {
-                    "step": torch.tensor(float(state.n_steps)),
+                    "step": torch.tensor(float(state.n_steps), dtype=FLOAT),
                     "exp_avg": state.first_moments[name].to(parameter.device, copy=True),
                     "exp_avg_sq": state.second_moments[name].to(parameter.device, copy=True),
                 }
@@ -301,7 +239,10 @@ class _Run:
         sigma = self.law.draw(len(clean), generator).to(clean)
         noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
         known = None
-        if self.network.uses_known and float(torch.rand((), generator=generator)) < self.settings.known_share:
+        if (
+            self.network.uses_known
+            and float(torch.rand((), generator=generator, dtype=FLOAT)) < self.settings.known_share
+        ):
             known = random_known(clean, generator)
             noisy = torch.where(known > 0, clean, noisy)
         loss = _set_gradients(self.network, _Batch(clean, noisy, sigma, self.law.weight(sigma), known), spread)

@@ -14,9 +14,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from .._torch import resolve_device
-from .._validation import FloatArray
+from .._validation import FloatArray, as_float_array
 
 __all__ = ["Denoiser", "GraphPrior"]
+
+
+# The square of the noise level must be a float32 that can be divided by.
+_SIGMA_RANGE = (1e-15, 1e15)
 
 
 class Denoiser(Protocol):
@@ -87,15 +91,15 @@ class GraphPrior(BaseEstimator, ABC):
         ndarray of the same shape
             The score of every pair, with a zero diagonal.
         """
-        noisy = np.asarray(adjacency, dtype=np.float64)
-        score: FloatArray = (self.denoise(noisy, sigma) - noisy) / sigma**2
+        noisy = as_float_array(adjacency, "adjacency")
+        score: FloatArray = (self.denoise(noisy, sigma) - noisy) / float(sigma) ** 2
         diagonal = np.arange(noisy.shape[-1])
         score[..., diagonal, diagonal] = 0.0
         return score
 
 
 def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-    array = np.asarray(adjacency, dtype=np.float64)
+    array = as_float_array(adjacency, "adjacency")
     if array.ndim not in (2, 3) or array.shape[-1] != array.shape[-2]:
         raise ValueError(
             f"adjacency has shape {array.shape}; expected (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)."
@@ -112,6 +116,7 @@ def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatA
 
 
 def _check_sigma(sigma: Any) -> float:
-    if isinstance(sigma, bool) or not isinstance(sigma, Real) or not 0 < float(sigma) < np.inf:
-        raise ValueError(f"sigma={sigma!r}; expected a positive number.")
+    lowest, highest = _SIGMA_RANGE
+    if isinstance(sigma, bool) or not isinstance(sigma, Real) or not lowest <= float(sigma) <= highest:
+        raise ValueError(f"sigma={sigma!r}; expected a positive number, from {lowest:g} to {highest:g}.")
     return float(sigma)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._validation import check_edge_probabilities
+from .._validation import as_float_array, check_edge_probabilities
 from ._base import Denoiser, GraphPrior
 
 __all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
@@ -18,10 +18,11 @@ __all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
 
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
     """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
-    off_diagonal = 1 - torch.eye(log_odds.shape[-1], dtype=log_odds.dtype, device=log_odds.device)
 
     def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        return torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds) * off_diagonal
+        # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
+        upper = torch.triu(torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds), 1)
+        return upper + upper.mT
 
     return denoise
 
@@ -89,8 +90,8 @@ class StochasticBlockPrior(GraphPrior):
         return independent_denoiser(torch.logit(p))
 
     def _check(self, n_nodes: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
-        labels = np.asarray(self.labels)
-        probabilities = np.atleast_2d(np.asarray(self.probabilities, dtype=np.float64))
+        labels = _as_labels(self.labels)
+        probabilities = np.atleast_2d(as_float_array(self.probabilities, "probabilities"))
         n_groups = len(probabilities)
         # The diagonal is a probability like the others here, so it is put back after the shared check.
         diagonal = np.diagonal(probabilities)
@@ -103,3 +104,10 @@ class StochasticBlockPrior(GraphPrior):
         if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_groups:
             raise ValueError(f"labels must be integers from 0 to {n_groups - 1}, the groups that probabilities names.")
         return labels.astype(np.intp), probabilities
+
+
+def _as_labels(labels: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(labels)
+    except ValueError as error:
+        raise ValueError("labels does not convert to an array; expected one integer for each node.") from error

@@ -18,7 +18,7 @@ from torch import Tensor
 from .._known_edges import KnownEdges
 from .._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from .._validation import FloatArray, check_graphs
-from ..nn import denoising_losses, graphs_at_once, restore_network
+from ..nn import denoising_losses, graphs_at_once, restore_network, uses_known
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
@@ -36,6 +36,8 @@ ANY_SIZE = (2, 10**6)
 SAME_LEVEL = 1e-6
 _SCORE_DRAWS = 4  # of noise, for each graph and level
 _SAMPLING_LEVELS = 30
+_MOST_DRAWN = 10**6
+_RING = 12  # nodes of the graph on which weights from a file are tried
 
 
 def trained_range(sigma_max: float) -> tuple[float, float]:
@@ -61,7 +63,8 @@ class NetworkPrior(TransformerMixin, GraphPrior):
     @property
     def conditions_on_known(self) -> bool:
         """Whether the network was trained with pairs that carry no noise, and is told which."""
-        return bool(self._network("meta").uses_known)
+        check_is_fitted(self, "weights_")
+        return uses_known(self.architecture_)
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         network = self._network(device, dtype)
@@ -70,9 +73,10 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
             levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
             known = bound if known is None else known
+            adjacency = adjacency.to(dtype)  # a caller may have made it in torch's default type
             tensors = [adjacency, levels]
             if network.uses_known and known is not None:
-                tensors.append(known.expand_as(adjacency))
+                tensors.append(known.to(dtype).expand_as(adjacency))
             # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
             parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in tensors)
             return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
@@ -91,6 +95,24 @@ class NetworkPrior(TransformerMixin, GraphPrior):
                     f"n_levels={len(self.sigmas_)}, sigma_max={self.sigmas_[0]:.4g} and "
                     f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
                 )
+
+    def _check_answers(self) -> None:
+        """Raise ValueError where the weights, which came from a file, give no number for a small graph."""
+        ring = np.eye(_RING, k=1) + np.eye(_RING, k=_RING - 1)
+        adjacency = ring + ring.T
+        network = self._network()
+        with torch.inference_mode(), torch_threads(1):
+            noisy = torch.tensor(adjacency, dtype=torch.float32).expand(2, -1, -1)
+            answer = network.denoise(noisy, torch.tensor(self.sigmas_[[0, -1]], dtype=torch.float32))
+            # Squares of the answer, which losses take, must be numbers too.
+            is_finite = bool(answer.square().isfinite().all())
+            if is_finite and self.known_loss_ is not None:
+                if not network.uses_known:
+                    raise ValueError(f"'known_loss' is given, but {self.architecture_!r} takes no known pairs.")
+                mask, sigma_max = ~np.eye(_RING, dtype=bool), float(self.sigmas_[0])
+                is_finite = math.isfinite(surprise(network, adjacency, mask, sigma_max, self.known_loss_))
+        if not is_finite:
+            raise ValueError("its weights give no finite answer for a ring of a few nodes.")
 
     def _losses(self, graphs: list[FloatArray]) -> FloatArray:
         device = resolve_device(self.device)
@@ -194,10 +216,10 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         check_is_fitted(self, "weights_")
         if n_nodes is None and self.size_range_ == ANY_SIZE:
             raise ValueError("n_nodes=None, but the sizes of the training graphs are not on record; expected a number.")
-        for name, value, least in (("n_samples", n_samples, 1), ("n_nodes", n_nodes, 2)):
-            if value is not None and (not isinstance(value, Integral) or value < least):
-                raise ValueError(f"{name}={value!r}; expected an integer of at least {least}.")
-        rng = check_random_state(random_state)
+        _check_count(n_samples, "n_samples", 1)
+        if n_nodes is not None:
+            _check_count(n_nodes, "n_nodes", 2)
+        rng = _check_random_state(random_state)
         low, high = (n_nodes, n_nodes) if n_nodes is not None else self.size_range_
         sizes = rng.randint(low, high + 1, size=n_samples)
         seed = draw_seeds(rng, 1)[0]
@@ -218,3 +240,18 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             return [float(sigma) for sigma in self.sigmas_]
         lowest, highest = trained_range(float(self.sigmas_[0]))
         return [float(sigma) for sigma in np.geomspace(highest, lowest, _SAMPLING_LEVELS)]
+
+
+def _check_count(value: Any, name: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= _MOST_DRAWN:
+        expected = f"expected an integer of at least {least} and at most {_MOST_DRAWN:,}"
+        raise ValueError(f"{name}={value!r}; {expected}.")
+
+
+def _check_random_state(random_state: Any) -> np.random.RandomState:
+    try:
+        checked: np.random.RandomState = check_random_state(random_state)
+    except ValueError as error:
+        expected = "expected an integer from 0 to 2**32 - 1, a numpy RandomState or None"
+        raise ValueError(f"random_state={random_state!r}; {expected}.") from error
+    return checked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -14,24 +13,35 @@ import torch
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._disk import check_path
 from .._torch import draw_seeds, resolve_device, torch_threads
 from .._validation import FloatArray, check_graphs
-from ..nn import ARCHITECTURES, NoiseLaw, TrainingSettings, build_network, read_edpgnn_checkpoint, train_network
+from ..nn import (
+    ARCHITECTURES,
+    MOST_LEVELS,
+    SIGMA_RANGE,
+    NoiseLaw,
+    TrainingSettings,
+    build_network,
+    read_edpgnn_checkpoint,
+    restore_network,
+    train_network,
+    uses_known,
+)
 from ._checkpoint import Checkpoint, History, training_fingerprint
 from ._files import PRIOR, Arrays, read_arrays, write_arrays
-from ._network_prior import ANY_SIZE, SAME_LEVEL, NetworkPrior, trained_range
-from ._score_facts import plain, restore_facts, state_facts
-from ._surprise import calibrate_surprise
-from ._training_run import follow_training, later_seed, split_graphs
+from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
+from ._score_facts import MOST_EPOCHS, Number, plain, restore_edpgnn, restore_facts, restore_parameters, state_facts
+from ._surprise import Calibration, calibrate_surprise
+from ._training_run import appended, finish, follow_training, later_seed, split_graphs
 
 __all__ = ["GraphPriorScore"]
 
 # What is typical is measured on graphs that were held out, where there are enough of them.
 _FEWEST_JUDGED = 10
-_MOST_JUDGED = 50
 # What a run depends on, besides the graphs and the random numbers.
 _TRAINING_PARAMETERS = (
     "architecture",
@@ -56,11 +66,12 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         The network. "edp-gnn" is the paper's; "ppgn" knows that graphs are binary, sees second-order structure, takes
         any noise level and can be told which pairs are known.
     n_levels : int, default=10
-        Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for.
+        Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for; up to
+        1,000.
     sigma_max, sigma_min : float, default=0.5 and 0.03
         The largest and the smallest of them.
     max_epochs : int, default=100
-        Passes over the training graphs; a small set is shown several times in a pass, with fresh noise.
+        Passes over the training graphs, up to 100,000; a small set is shown several times in a pass, with fresh noise.
     max_time : float or None, default=None
         Seconds after which training ends; the learning rate is annealed to fit. After an interruption, the seconds
         of before count too. None: no limit.
@@ -99,8 +110,6 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         Epochs run, over all calls that went on from one another.
     size_range_ : tuple of two ints
         The smallest and the largest training graph.
-    typical_loss_ : tuple of two floats
-        Mean and standard deviation of the losses of graphs, each averaged over the noise levels as `score` does.
     known_loss_ : dict of str to ndarray, or None
         What `surprise` compares with. None where the network cannot be told which pairs are known.
 
@@ -123,15 +132,15 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     _known_share = 2 / 3
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
-        "n_levels": [Interval(Integral, 1, None, closed="left")],
-        "sigma_max": [Interval(Real, 0, None, closed="neither")],
-        "sigma_min": [Interval(Real, 0, None, closed="neither")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "n_levels": [Number(Integral, 1, MOST_LEVELS, closed="both")],
+        "sigma_max": [Number(Real, *SIGMA_RANGE, closed="both")],
+        "sigma_min": [Number(Real, *SIGMA_RANGE, closed="both")],
+        "max_epochs": [Number(Integral, 1, MOST_EPOCHS, closed="both")],
+        "max_time": [Number(Real, 0, None, closed="neither"), None],
+        "batch_size": [Number(Integral, 1, 2**31 - 1, closed="both")],
+        "learning_rate": [Number(Real, 0, float(np.finfo(np.float32).max), closed="right")],
+        "validation_fraction": [Number(Real, 0, 1, closed="left")],
+        "n_iter_no_change": [Number(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
         "checkpoint_path": [str, os.PathLike, None],
         "device": [str],
@@ -206,7 +215,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         """Go on learning from the current weights, in one pass over these graphs.
 
         The pass has a learning rate schedule of its own, from `learning_rate` to zero, and nothing is held out. What
-        `typical_loss_` and `surprise` take for typical comes from these graphs alone, so let there be a dozen or more.
+        `surprise` takes for typical comes from these graphs alone, so let there be a dozen or more.
 
         Parameters
         ----------
@@ -241,7 +250,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         training, validation = split_graphs(graphs, validation_fraction, split_seed)
         network = self._starting_network(sigmas, start_seed, go_on)
         parameters = {name: plain(getattr(self, name)) for name in _TRAINING_PARAMETERS}
-        checkpoint.claim(training_fingerprint(parameters, seeds, graphs, network.state_dict()))
+        checkpoint.claim(training_fingerprint(parameters, seeds, graphs, network.state_dict()), network)
         n_before = self.n_iter_ if go_on else 0
         epochs = train_network(
             network,
@@ -262,16 +271,16 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 "weights_": weights,
                 "sigmas_": np.array(sigmas),
                 "size_range_": (min(sizes), max(sizes)),
-                "loss_history_": _appended(self.loss_history_ if go_on else None, history),
+                "loss_history_": appended(self.loss_history_ if go_on else None, history),
                 "n_iter_": n_before + len(history["training"]),
-                "typical_loss_": (math.nan, math.nan),  # to be measured when the training is over
-                "known_loss_": None,
+                "known_loss_": None,  # to be measured when the training is over
             }
 
         fitted, is_over = follow_training(self, graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
-        for name, value in fitted.items():
-            setattr(self, name, value)
-        self._calibrate(validation if len(validation) >= _FEWEST_JUDGED else validation + training)
+        judged = validation if len(validation) >= _FEWEST_JUDGED else validation + training
+        # Only what is complete is assigned: whatever happens before, an earlier fit is as it was.
+        fitted["known_loss_"] = finish(lambda: self._calibrate(fitted, judged))
+        self.__dict__.update(fitted)
         if is_over:
             checkpoint.remove()
         return self
@@ -314,23 +323,23 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
 
     def _training_settings(self) -> TrainingSettings:
         return TrainingSettings(
-            max_epochs=self.max_epochs,
-            max_time=self.max_time,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            patience=self.n_iter_no_change,
+            max_epochs=int(self.max_epochs),  # torch takes no numbers of numpy
+            max_time=plain(self.max_time),
+            batch_size=int(self.batch_size),
+            learning_rate=float(self.learning_rate),
+            patience=plain(self.n_iter_no_change),
             known_share=self._known_share,
         )
 
-    def _calibrate(self, graphs: list[FloatArray]) -> None:
+    def _calibrate(self, fitted: dict[str, Any], graphs: list[FloatArray]) -> Calibration | None:
         """Measure what is typical of graphs like those of the training."""
-        losses = self._losses(graphs[:_MOST_JUDGED]).mean(1)
-        self.typical_loss_ = (float(losses.mean()), float(losses.std()))
-        network = self._network(resolve_device(self.device))
+        if not uses_known(fitted["architecture_"]):
+            return None
+        network = restore_network(
+            fitted["architecture_"], fitted["network_settings_"], fitted["weights_"], resolve_device(self.device)
+        )
         with torch_threads(1):
-            self.known_loss_ = (
-                calibrate_surprise(network, graphs, float(self.sigmas_[0])) if network.uses_known else None
-            )
+            return calibrate_surprise(network, graphs, float(fitted["sigmas_"][0]))
 
     def save(self, path: str | Path) -> None:
         """Write the prior to a safetensors file.
@@ -341,7 +350,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The file. An existing one is replaced.
         """
         check_is_fitted(self, "weights_")
-        write_arrays(path, PRIOR, self.weights_, state_facts(self))
+        write_arrays(check_path(path), PRIOR, self.weights_, state_facts(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -359,12 +368,13 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         """
         weights, facts = read_arrays(path, PRIOR)
         try:
-            prior = cls(**facts["parameters"])
+            prior = cls(**restore_parameters(facts))
             prior._validate_params()
             restore_facts(prior, weights, facts)
-            prior._network()
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise ValueError(f"{str(path)!r} does not describe a prior that this release knows: {error}") from error
+            prior._check_answers()
+        except (TypeError, ValueError) as error:
+            message = f"{str(path)!r} does not describe a prior that this release knows: {str(error)[:500]}"
+            raise ValueError(message) from error
         return prior
 
     @classmethod
@@ -382,25 +392,10 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             A fitted prior with `architecture="edp-gnn"`. The size of its training graphs is not on record.
         """
         settings, state, sigmas = read_edpgnn_checkpoint(path)
-        settings = {name: value for name, value in settings.items() if name != "n_levels"}
         prior = cls("edp-gnn", n_levels=len(sigmas), sigma_max=sigmas[0], sigma_min=sigmas[-1])
-        prior.architecture_ = "edp-gnn"
-        prior.network_settings_ = {"sigmas": list(sigmas), **settings}
-        prior.sigmas_ = np.array(sigmas)
-        prior.weights_ = {f"network.{name}": value.cpu().numpy().copy() for name, value in state.items()}
-        prior.loss_history_ = {"training": [], "validation": [], "seconds": []}
-        prior.n_iter_ = 0
-        prior.size_range_ = ANY_SIZE
-        prior.typical_loss_ = (0.0, math.inf)
-        prior.known_loss_ = None
-        prior._network()
+        restore_edpgnn(prior, settings, state, sigmas)
+        try:
+            prior._check_answers()
+        except ValueError as error:
+            raise ValueError(f"{str(path)!r} is not a checkpoint of a network that works: {error}") from error
         return prior
-
-
-def _appended(earlier: History | None, history: History) -> History:
-    """The history of a training that went on; its seconds go on too."""
-    if earlier is None:
-        return {name: list(values) for name, values in history.items()}
-    begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
-    seconds = [begin + second for second in history["seconds"]]
-    return {name: earlier[name] + values for name, values in {**history, "seconds": seconds}.items()}

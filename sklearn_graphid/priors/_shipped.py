@@ -56,8 +56,11 @@ def load_prior(name: str) -> FrozenEstimator:
     (40, 49)
     """
     cards = list_priors()
+    expected = f"expected one of {', '.join(cards)}"
+    if not isinstance(name, str):
+        raise TypeError(f"name is a {type(name).__name__}; {expected}.")
     if name not in cards:
-        raise ValueError(f"there is no shipped prior {name!r}; expected one of {', '.join(cards)}.")
+        raise ValueError(f"name={name[:100]!r}: there is no shipped prior of that name; {expected}.")
     with resources.as_file(_WEIGHTS / f"{name}.safetensors") as path:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != cards[name]["sha256"]:

@@ -79,7 +79,7 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
     hidden = mentioned * _folds(adjacency.shape[-1]).to(device)
     known = mentioned - hidden
     noisy = torch.where(known > 0, clean, _HIDDEN_VALUE).flatten(0, 1)
-    sigma = torch.full((len(noisy),), _HIDDEN_NOISE * sigma_max, device=device)
+    sigma = torch.full((len(noisy),), _HIDDEN_NOISE * sigma_max, dtype=torch.float32, device=device)
     with torch.inference_mode():
         log_odds = network.log_odds(noisy, sigma, known.flatten(0, 1)).view(hidden.shape)
         loss = functional.binary_cross_entropy_with_logits(log_odds, clean.expand_as(log_odds), reduction="none")
@@ -93,7 +93,7 @@ def _folds(n_nodes: int) -> Tensor:
     n_pairs = n_nodes * (n_nodes - 1) // 2
     rows, columns = torch.triu_indices(n_nodes, n_nodes, offset=1)
     fold = torch.randperm(n_pairs, generator=seeded_generator(n_nodes)) % _N_FOLDS
-    masks = torch.zeros(_N_FOLDS, n_nodes, n_nodes)
+    masks = torch.zeros(_N_FOLDS, n_nodes, n_nodes, dtype=torch.float32)
     masks[fold, rows, columns] = 1
     return masks + masks.mT
 

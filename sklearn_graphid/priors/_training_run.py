@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -15,7 +15,10 @@ from ..nn import Epoch
 from ._checkpoint import Checkpoint, History
 from ._files import Arrays
 
-__all__ = ["follow_training", "later_seed", "split_graphs"]
+__all__ = ["appended", "finish", "follow_training", "later_seed", "split_graphs"]
+
+
+_Result = TypeVar("_Result")
 
 
 def split_graphs(graphs: list[FloatArray], fraction: float, seed: int) -> tuple[list[FloatArray], list[FloatArray]]:
@@ -97,6 +100,29 @@ def follow_training(
     result = attributes(_numpy(best), history)
     root.call_on_fit_task_end(estimator=estimator, **data, reconstruction_attributes=lambda: result)
     return result, is_over
+
+
+def finish(measure: Callable[[], _Result]) -> _Result:
+    """Measure what takes a second after a training that took hours; a KeyboardInterrupt starts it again, once."""
+    try:
+        return measure()
+    except KeyboardInterrupt:
+        warnings.warn(
+            "interrupted after the training, while its result was completed; this goes on. Interrupt once more to "
+            "discard the training.",
+            UserWarning,
+            stacklevel=6,
+        )
+        return measure()
+
+
+def appended(earlier: History | None, history: History) -> History:
+    """The history of a training that went on; its seconds go on too."""
+    if earlier is None:
+        return {name: list(values) for name, values in history.items()}
+    begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
+    seconds = [begin + second for second in history["seconds"]]
+    return {name: earlier[name] + values for name, values in {**history, "seconds": seconds}.items()}
 
 
 def _tell(root: Any, estimator: Any, arguments: dict[str, Any]) -> bool:

@@ -161,7 +161,7 @@ def test_a_cache_that_cannot_be_written_to_still_loads(tmp_path, cached, monkeyp
     def read_only(*args, **kwargs):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(_deezer.tempfile, "mkstemp", read_only)
+    monkeypatch.setattr(_deezer, "write_atomically", read_only)
     assert len(fetch_deezer_ego_nets(data_home=tmp_path)) == 3
 
 
@@ -290,6 +290,9 @@ def with_one_byte_of_data_changed():
         (zip_bytes(targets="id,gender\n0,1\n"), "no table with the columns id and target"),
         (zip_bytes(targets=""), "no table with the columns id and target"),
         (zip_bytes(targets="id,target\n0\n"), "no table with the columns id and target"),
+        (zip_bytes(targets=f"id,target\n0,{'1' * 200_000}\n"), "field larger than field limit"),
+        (zip_bytes(edges="[" * 100_000), "recursion"),
+        (zip_bytes(edges='{"0": [' + "[]," * 2_000_000 + "[]]}"), "more than 2,000,000 lists"),
         (zip_bytes(targets=f"id,target\n0,{10**30}\n2,0\n10,1\n"), "too large"),
     ],
 )
@@ -300,8 +303,57 @@ def test_a_foreign_or_damaged_zip_is_refused_by_name(tmp_path, content, message)
         fetch_deezer_ego_nets(zip_path=path)
 
 
+@pytest.mark.parametrize("name", ["min_nodes", "max_nodes"])
+@pytest.mark.parametrize("bound", ["5", 1.5, True, np.nan, [5], np.float64(5)])
+def test_bounds_that_are_no_integers_are_refused_before_any_work(name, bound):
+    with pytest.raises(TypeError, match=rf"{name} is .*, a {type(bound).__name__}; expected an integer or None"):
+        fetch_deezer_ego_nets(**{name: bound})
+
+
+def test_other_arguments_that_make_no_sense_are_refused_by_name(small_zip):
+    with pytest.raises(ValueError, match="min_nodes=-1; expected an integer of at least 0"):
+        fetch_deezer_ego_nets(min_nodes=-1)
+    with pytest.raises(TypeError, match="zip_path is a int; expected the name of a file"):
+        fetch_deezer_ego_nets(zip_path=3)
+    with pytest.raises(TypeError, match="data_home is a int; expected the name of a file"):
+        fetch_deezer_ego_nets(data_home=3)
+    with pytest.raises(ValueError, match="checksum is 3; expected the 64 hexadecimal digits"):
+        fetch_deezer_ego_nets(zip_path=small_zip, checksum=3)
+    assert len(fetch_deezer_ego_nets(zip_path=small_zip, min_nodes=np.int64(3))) == 2
+
+
+def test_matrices_beyond_any_sense_are_not_built(tmp_path, monkeypatch):
+    """Twenty stars of 9,999 nodes have a few lines of text and sixteen gigabytes of matrices."""
+    path, ids = tmp_path / "stars.zip", range(20)
+    edges = {str(i): [[0, 9_999]] for i in ids}
+    path.write_bytes(zip_bytes(edges=edges, targets="id,target\n" + "".join(f"{i},0\n" for i in ids)))
+    monkeypatch.setattr(_deezer, "_adjacency", None)  # to build one would be a TypeError
+    with pytest.raises(ValueError, match=r"stars\.zip.* would take 16,000,000,000 bytes as matrices"):
+        fetch_deezer_ego_nets(zip_path=path)
+
+
+def test_large_members_and_files_are_refused_unread(tmp_path):
+    """Spaces compress a thousandfold, and JSON allows any number of them."""
+    path = tmp_path / "spaces.zip"
+    path.write_bytes(zip_bytes(edges=" " * 20 * 2**20))
+    with pytest.raises(ValueError, match=r"spaces\.zip .*too large"):
+        fetch_deezer_ego_nets(zip_path=path)
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match=r"spaces\.zip' has 1,099,511,627,776 bytes; expected"):
+        fetch_deezer_ego_nets(zip_path=path)
+
+
+def test_a_download_without_end_is_cut_off(tmp_path, server, monkeypatch):
+    monkeypatch.setattr(_deezer, "_MOST_BYTES", 100)
+    with pytest.raises(ValueError, match="sends more than 100 bytes"):
+        fetch_deezer_ego_nets(data_home=tmp_path)
+    assert files_below(tmp_path) == []
+
+
 def test_members_beyond_any_sense_are_refused_unread(small_zip, monkeypatch):
     monkeypatch.setattr(_deezer, "_MOST_BYTES", 10)
+    monkeypatch.setattr(_deezer, "check_regular_file", lambda *arguments: None)
     with pytest.raises(ValueError, match="too large"):
         fetch_deezer_ego_nets(zip_path=small_zip)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -396,6 +397,20 @@ def test_a_page_that_fails_leaves_the_old_one(fitted, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="no picture"):
         fitted.report(path)
     assert path.read_text() == "old"
+
+
+def test_a_full_disk_leaves_the_old_one(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.html'"):
+        fitted.report(path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.html"]
 
 
 def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):

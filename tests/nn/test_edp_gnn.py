@@ -48,16 +48,6 @@ def make_graphs(n_graphs: int, n_nodes: int, seed: int = 0) -> Tensor:
     return upper + upper.mT
 
 
-def padded(graphs: list[Tensor], n_nodes: int, filling: float = 7.0) -> tuple[Tensor, Tensor]:
-    """A batch of graphs of several sizes, with nonsense in the padding, and its node mask."""
-    batch = torch.full((len(graphs), n_nodes, n_nodes), filling, dtype=graphs[0].dtype)
-    mask = torch.zeros(len(graphs), n_nodes, dtype=torch.bool)
-    for graph, matrix, row in zip(graphs, batch, mask, strict=True):
-        matrix[: len(graph), : len(graph)] = graph
-        row[: len(graph)] = True
-    return batch, mask
-
-
 # The specification, read literally: one graph, every input of every pair spelled out.
 
 
@@ -160,32 +150,10 @@ def test_renaming_nodes_renames_the_score(training):
 
 
 @torch.no_grad()
-def test_graph_in_a_batch_of_sizes_and_levels_scores_as_if_alone():
-    network = make_network()
-    graphs = [make_graphs(1, n_nodes, seed=n_nodes)[0] for n_nodes in (6, 3, 1, 9)]
-    levels = torch.tensor([0, 2, 1, 0])
-    batch, mask = padded(graphs, n_nodes=9, filling=float("nan"))
-    scores = network(batch, levels, mask)
-    for graph, level, score in zip(graphs, levels.tolist(), scores, strict=True):
-        alone = torch.zeros_like(score)
-        alone[: len(graph), : len(graph)] = network(graph[None], level)[0]
-        torch.testing.assert_close(score, alone)
-
-
-@pytest.mark.parametrize("filling", [0.0, 7.0])
-def test_padding_changes_neither_score_nor_running_moments_nor_gradient_in_training(filling):
-    graphs, levels = make_graphs(3, 6), torch.tensor([0, 1, 2])
-    plain, masked = make_network().train(), make_network().train()
-    score = plain(graphs, levels)
-    batch, mask = padded(list(graphs), n_nodes=10, filling=filling)
-    masked_score = masked(batch, levels, mask)
-    torch.testing.assert_close(masked_score[:, :6, :6], score)
-    assert (masked_score[:, 6:] == 0).all()
-    for network, value in ((plain, score), (masked, masked_score)):
-        value.square().sum().backward()
-        for name, parameter in network.named_parameters():
-            network.register_buffer(name.replace(".", "_") + "_gradient", parameter.grad)
-    torch.testing.assert_close(dict(masked.named_buffers()), dict(plain.named_buffers()))
+def test_graph_in_a_batch_of_levels_scores_as_if_alone():
+    network, graphs, levels = make_network(), make_graphs(3, 6), torch.tensor([0, 2, 1])
+    alone = [network(graph[None], level)[0] for graph, level in zip(graphs, levels.tolist(), strict=True)]
+    torch.testing.assert_close(network(graphs, levels), torch.stack(alone))
 
 
 def test_gradient_reaches_every_parameter_in_training():
@@ -202,7 +170,7 @@ def test_gradient_reaches_every_parameter_in_training():
 @pytest.mark.parametrize("training", [False, True])
 def test_gradient_is_that_of_finite_differences(training):
     network, levels = make_network().train(training), torch.tensor([0, 1, 2])
-    batch, mask = padded(list(make_graphs(3, 5)), n_nodes=6)
+    batch = make_graphs(3, 5)
     generator = torch.Generator().manual_seed(1)
     parameters = list(network.parameters())
     direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in parameters]
@@ -214,7 +182,7 @@ def test_gradient_is_that_of_finite_differences(training):
         }
         # Running moments are read in evaluation and must be the same on both sides of the difference.
         moved |= {name: buffer.clone() for name, buffer in network.named_buffers()}
-        return torch.func.functional_call(network, moved, (batch, levels, mask)).square().sum()
+        return torch.func.functional_call(network, moved, (batch, levels)).square().sum()
 
     gradient = torch.autograd.grad(loss_along(0.0), parameters)
     slope = sum((g * d).sum() for g, d in zip(gradient, direction, strict=True))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sklearn_graphid.nn import PPGN, build_network, restore_network, to_numpy
+from sklearn_graphid.nn import PPGN, build_network, restore_network
 
 DTYPES = [torch.float32, torch.float64]
 SIGMAS = (0.2, 0.5, 1.5)
@@ -24,6 +24,10 @@ def make_network(dtype: torch.dtype = torch.float64, seed: int = 0, **settings: 
             scale = 0.5 / max(1, parameter.shape[-1]) ** 0.5
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator))
     return network.to(dtype)
+
+
+def as_arrays(network: torch.nn.Module) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in network.state_dict().items()}
 
 
 def make_inputs(n_nodes: int = 7, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -215,12 +219,12 @@ def test_extreme_noise_levels_stay_finite(sigma):
 
 def test_building_draws_nothing_from_the_global_generator():
     before = torch.get_rng_state()
-    restore_network("ppgn", {}, to_numpy(build_network("ppgn", {}, seed=0)))
+    restore_network("ppgn", {}, as_arrays(build_network("ppgn", {}, seed=0)))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_seed_decides_the_weights():
-    first, again, other = (to_numpy(build_network("ppgn", {"width": 4}, seed)) for seed in (0, 0, 1))
+    first, again, other = (as_arrays(build_network("ppgn", {"width": 4}, seed)) for seed in (0, 0, 1))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not np.array_equal(first["lift.weight"], other["lift.weight"])
     assert all(np.isfinite(value).all() for value in first.values())
@@ -230,7 +234,7 @@ def test_seed_decides_the_weights():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_plain_arrays_restore_the_network(dtype):
     network, (_, noisy, sigma, known) = make_network(width=4, n_blocks=2), make_inputs(dtype=dtype)
-    arrays = to_numpy(network)
+    arrays = as_arrays(network)
     for value in arrays.values():
         value.flags.writeable = False
     restored = restore_network("ppgn", network.settings, arrays, dtype=dtype)
@@ -240,11 +244,11 @@ def test_plain_arrays_restore_the_network(dtype):
 
 def test_arrays_of_another_network_are_refused():
     with pytest.raises(ValueError, match=r"'ppgn': the shape of 'lift\.weight' is \(4, 4\), expected \(5, 4\)"):
-        restore_network("ppgn", {"width": 5}, to_numpy(build_network("ppgn", {"width": 4}, seed=0)))
+        restore_network("ppgn", {"width": 5}, as_arrays(build_network("ppgn", {"width": 4}, seed=0)))
     with pytest.raises(ValueError, match=r"'density_logit' is missing, expected \(1,\)"):
         restore_network("ppgn", {}, {})
     with pytest.raises(ValueError, match=r"'more' is \(3,\), expected missing"):
-        restore_network("ppgn", {}, to_numpy(build_network("ppgn", {}, seed=0)) | {"more": np.zeros(3)})
+        restore_network("ppgn", {}, as_arrays(build_network("ppgn", {}, seed=0)) | {"more": np.zeros(3)})
 
 
 def test_default_network_is_small():

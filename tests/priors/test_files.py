@@ -125,6 +125,21 @@ def test_a_write_that_fails_leaves_the_old_file(prior, saved, monkeypatch):
     assert os.listdir(saved.parent) == [saved.name]
 
 
+def test_save_gives_the_mode_of_the_umask_and_follows_links(prior, saved, tmp_path):
+    (tmp_path / "opened").touch()
+    assert saved.stat().st_mode == (tmp_path / "opened").stat().st_mode
+    (tmp_path / "link").symlink_to(saved.name)
+    prior.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_save_names_the_path_that_was_given(prior, tmp_path):
+    with pytest.raises(OSError, match=r"missing/prior'$"):
+        prior.save(tmp_path / "missing" / "prior")
+    with pytest.raises(TypeError, match="path is a int; expected the name of a file"):
+        prior.save(3)
+
+
 def test_unfitted_prior_is_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         GraphPriorScore().save(tmp_path / "prior.safetensors")
@@ -230,15 +245,16 @@ def spoil(facts: dict[str, Any], *path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "complaint"),
     [
-        (("parameters", "architecture"), "transformer", "'architecture' parameter"),
+        (("parameters", "architecture"), "transformer", "'parameters' have transformer"),
+        (("parameters", "checkpoint_path"), "/etc/hosts", "'checkpoint_path' should be null"),
+        (("parameters", "device"), "abacus", "device='abacus' is not a torch device"),
         (("parameters", "max_epochs"), -1, "'max_epochs' parameter"),
         (("parameters", "colour"), "red", "colour"),
         (("architecture",), "transformer", "transformer"),
         (("network_settings", "colour"), "red", "colour"),
-        (("sigmas",), "many", "could not convert"),
-        (("size_range",), [1], "unpack"),
-        (("typical_loss",), None, "unpack"),
-        (("loss_history",), [], "has no attribute"),
+        (("sigmas",), "many", "should be a list of 1 to 1000 noise levels"),
+        (("size_range",), [1], "should be two integers"),
+        (("loss_history",), [], "the history should have the entries"),
     ],
 )
 def test_whole_file_that_makes_no_sense_is_refused(saved, path, value, complaint):
@@ -259,6 +275,13 @@ def test_weights_of_another_shape_or_not_finite_are_refused(saved):
         write_arrays(saved, PRIOR, arrays | {name: np.full_like(arrays[name], odd)}, facts)
         with pytest.raises(ValueError, match=f"not finite numbers, in '{name}'"):
             GraphPriorScore.load(saved)
+
+
+def test_file_of_an_earlier_release_loads(prior, saved, noisy):
+    """It held the losses of typical graphs, which for published checkpoints were 0 and infinity."""
+    arrays, facts = read_arrays(saved, PRIOR)
+    write_arrays(saved, PRIOR, arrays, facts | {"typical_loss": [0.0, np.inf]})
+    np.testing.assert_array_equal(GraphPriorScore.load(saved).denoise(noisy, 0.5), prior.denoise(noisy, 0.5))
 
 
 def test_file_of_a_later_release_is_refused_by_its_version(saved):

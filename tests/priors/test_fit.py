@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn_graphid import GraphPriorScore, KnownEdges
 from sklearn_graphid._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
-from sklearn_graphid.priors import _training_run
+from sklearn_graphid.priors import _score, _training_run
 
 
 def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
@@ -28,6 +28,12 @@ def quick(**changes: Any) -> GraphPriorScore:
 
 def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:
     return all(np.array_equal(value, second.weights_[name]) for name, value in first.weights_.items())
+
+
+NUMBERS = (
+    *("n_levels", "sigma_max", "sigma_min", "max_epochs", "max_time", "batch_size", "learning_rate"),
+    *("validation_fraction", "n_iter_no_change"),
+)
 
 
 # Fitting.
@@ -45,9 +51,11 @@ def test_fit_sets_plain_attributes(fitted, graphs):
     }
     assert fitted.size_range_ == (9, 12)
     assert {len(graph) for graph in graphs} <= set(range(9, 13))
-    mean, deviation = fitted.typical_loss_
-    assert mean == pytest.approx(fitted.transform(graphs).mean(), rel=1e-6)
-    assert deviation == pytest.approx(fitted.transform(graphs).mean(1).std(), rel=1e-6)
+    assert {name: value.shape for name, value in fitted.known_loss_.items()} == {
+        "share": (4,),
+        "mean": (4, 2),
+        "covariance": (4, 2, 2),
+    }
 
 
 @pytest.mark.parametrize("architecture", ["ppgn", "edp-gnn"])
@@ -58,7 +66,7 @@ def test_random_state_decides_every_bit(graphs, architecture):
     )
     assert same_weights(first, again)
     assert not same_weights(first, other)
-    assert first.typical_loss_ == again.typical_loss_
+    np.testing.assert_equal(first.known_loss_, again.known_loss_)
 
 
 def test_training_computes_by_single_threads_and_leaves_their_number_as_it_was(graphs, monkeypatch):
@@ -136,6 +144,17 @@ def test_bad_graphs_are_refused_with_words(fitted, bad, error, complaint):
         ({"warm_start": "yes"}, "'warm_start' parameter"),
         ({"checkpoint_path": 3}, "'checkpoint_path' parameter"),
         ({"device": "abacus"}, "device='abacus' is not a torch device"),
+        ({"device": "mps"}, "device='mps' is not supported; expected 'auto', 'cpu', 'cuda'"),
+        ({"device": "meta"}, "device='meta' is not supported"),
+        ({"device": "cuda:99999"}, "device='cuda:99999' is not"),
+        *(({name: True}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: math.nan}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: "1"}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: -1}, f"'{name}' parameter") for name in NUMBERS),
+        *(({name: 1e300}, f"'{name}' parameter") for name in NUMBERS if name != "max_time"),
+        *(({name: 10**300}, f"'{name}' parameter") for name in ("n_levels", "max_epochs", "batch_size")),
+        *(({name: math.inf}, f"'{name}' parameter") for name in NUMBERS if name != "max_time"),
+        *(({name: None}, f"'{name}' parameter") for name in NUMBERS if name not in ("max_time", "n_iter_no_change")),
         ({"random_state": "dice"}, "'random_state' parameter"),
     ],
 )
@@ -262,3 +281,45 @@ def test_warm_start_from_another_network_is_refused_with_words(fitted, fitted_ed
 def test_parameters_set_after_a_fit_do_not_change_the_fitted_prior(fitted, graphs):
     changed = copy.deepcopy(fitted).set_params(architecture="edp-gnn", n_levels=7, sigma_max=2.0)
     np.testing.assert_array_equal(changed.transform(graphs[:2]), fitted.transform(graphs[:2]))
+
+
+class Interrupt:
+    """A measurement during which Ctrl-C is pressed the first few times."""
+
+    def __init__(self, n_times: int, measure: Any) -> None:
+        self.n_times, self.measure = n_times, measure
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.n_times:
+            self.n_times -= 1
+            raise KeyboardInterrupt
+        return self.measure(*arguments)
+
+
+def test_an_interruption_after_the_training_completes_it(fitted, graphs, monkeypatch):
+    monkeypatch.setattr(_score, "calibrate_surprise", Interrupt(1, _score.calibrate_surprise))
+    with pytest.warns(UserWarning, match="interrupted after the training.*goes on"):
+        prior = quick().fit(graphs)
+    assert same_weights(prior, fitted)
+    np.testing.assert_equal(prior.known_loss_, fitted.known_loss_)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_second_interruption_leaves_the_earlier_fit(fitted, graphs, monkeypatch, warm_start):
+    prior = copy.deepcopy(fitted).set_params(warm_start=warm_start, max_epochs=1)
+    monkeypatch.setattr(_score, "calibrate_surprise", Interrupt(2, _score.calibrate_surprise))
+    with pytest.warns(UserWarning, match="interrupted after the training"), pytest.raises(KeyboardInterrupt):
+        prior.fit(graphs)
+    for name in (name for name in vars(fitted) if name.endswith("_")):
+        np.testing.assert_equal(getattr(prior, name), getattr(fitted, name))
+    assert math.isfinite(prior.surprise(KnownEdges(np.ones_like(graphs[0]), graphs[0])))
+
+
+def test_numpy_numbers_are_numbers(fitted, graphs):
+    numbers = {
+        "n_levels": np.int64(3),
+        "sigma_max": np.float64(0.5),
+        "max_epochs": np.int8(2),
+        "batch_size": np.uint8(8),
+    }
+    assert same_weights(quick(**numbers).fit(graphs), fitted)

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
-from sklearn_graphid import GraphPriorScore, KnownEdges
+from sklearn_graphid import ErdosRenyiPrior, GraphPriorScore, KnownEdges, StochasticBlockPrior
 from sklearn_graphid._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
 
@@ -103,6 +103,14 @@ def test_nothing_works_before_fit(use):
         use(quick())
 
 
+def test_what_a_network_heeds_is_known_without_building_it(fitted, fitted_edpgnn, monkeypatch):
+    monkeypatch.setattr("sklearn_graphid.priors._network_prior.restore_network", None)  # a call would be a TypeError
+    assert fitted.conditions_on_known
+    assert not fitted_edpgnn.conditions_on_known
+    with pytest.raises(NotFittedError):
+        _ = quick().conditions_on_known
+
+
 # Published checkpoints.
 
 
@@ -166,11 +174,51 @@ def test_draws_go_from_much_noise_to_little_whatever_the_schedule(graphs):
         ({"n_samples": 0}, "n_samples=0; expected an integer of at least 1"),
         ({"n_samples": 1.5}, "n_samples=1.5"),
         ({"n_nodes": 1}, "n_nodes=1; expected an integer of at least 2"),
+        ({"n_samples": True}, "n_samples=True; expected an integer"),
+        ({"n_samples": None}, "n_samples=None; expected an integer"),
+        ({"n_samples": 10**18}, "n_samples=10+; expected an integer of at least 1 and at most 1,000,000"),
+        ({"n_nodes": 10**18}, "n_nodes=10+; expected an integer"),
+        ({"random_state": "dice"}, "random_state='dice'; expected an integer from 0"),
+        ({"random_state": -1}, "random_state=-1; expected an integer from 0"),
     ],
 )
 def test_bad_requests_for_draws_are_refused_with_words(fitted, arguments, complaint):
     with pytest.raises(ValueError, match=complaint):
-        fitted.sample(**arguments, random_state=0)
+        fitted.sample(**{"random_state": 0, **arguments})
+
+
+@pytest.mark.parametrize("sigma", [0, -1, 1e-200, 1e300, math.nan, math.inf, True, None, "1", [0.5], np.array([0.5])])
+def test_bad_noise_levels_are_refused_with_words(fitted, graphs, sigma):
+    for prior in (fitted, ErdosRenyiPrior()):
+        for method in (prior.denoise, prior.score_function):
+            with pytest.raises(ValueError, match=r"sigma=.*; expected a positive number"):
+                method(graphs[0], sigma)
+
+
+@pytest.mark.parametrize("adjacency", ["a", [["a"]], [[0, 1], [1]], object(), 1j * np.eye(2)])
+def test_bad_noisy_graphs_are_refused_with_words(fitted, adjacency):
+    for prior in (fitted, ErdosRenyiPrior()):
+        for method in (prior.denoise, prior.score_function):
+            with pytest.raises(TypeError, match=r"adjacency is a .* that does not convert to a numeric array"):
+                method(adjacency, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"labels": [0, [1]]}, "labels does not convert"),
+        ({"labels": ["a", "b"]}, "labels must be integers"),
+        ({"labels": None}, r"labels has shape \(\)"),
+        ({"probabilities": [["a"]]}, "probabilities is a list that does not convert"),
+        ({"probabilities": [[0.5], [0.5, 0.5]]}, "probabilities is a list that does not convert"),
+        ({"probabilities": None}, "probabilities"),
+        ({"probabilities": 1e300}, "probabilities"),
+    ],
+)
+def test_bad_blocks_are_refused_with_words(arguments, complaint):
+    prior = StochasticBlockPrior(**{"labels": [0, 0], "probabilities": [[0.5]], **arguments})
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        prior.denoise(np.zeros((2, 2)), 0.5)
 
 
 # scikit-learn's manners.

@@ -109,7 +109,13 @@ def test_grids_do_not_surprise_and_others_do():
             assert prior.surprise(hide_edges(random, 0.1, random_state=i)) > 5
 
 
-@pytest.mark.parametrize("name", ["grid", "", "../weights/grids", None])
+@pytest.mark.parametrize("name", [[], {}, None, 3, b"grids", np.array(["grids"])])
+def test_what_is_no_name_is_refused_by_the_name_of_the_argument(name):
+    with pytest.raises(TypeError, match=f"name is a {type(name).__name__}; expected one of deezer-ego-nets, grids"):
+        load_prior(name)
+
+
+@pytest.mark.parametrize("name", ["grid", "", "../weights/grids"])
 def test_name_that_is_not_shipped_is_refused_with_those_that_are(name):
     with pytest.raises(ValueError, match=r"there is no shipped prior .*; expected one of deezer-ego-nets, grids"):
         load_prior(name)
