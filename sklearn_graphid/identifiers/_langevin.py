@@ -61,7 +61,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     n_levels : int, default=20
         Noise levels; "edge-flip" spaces them evenly in their logarithm, "langevin" evenly.
     sigma_max, sigma_min : float, default=1.0 and 0.25
-        The largest and the smallest noise level.
+        The largest and the smallest noise level. A prior that knows some levels only, as those of the architecture
+        "edp-gnn" do, is asked at the nearest of them.
     n_steps : int, default=1
         Steps at each level: sweeps over all unknown pairs ("edge-flip", where as many sweeps again follow the last
         level), or Langevin steps, of which hundreds are needed.
@@ -192,7 +193,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.device = device
         self.random_state = random_state
 
-    def _prior_for(self, known: KnownEdges, sigmas: tuple[float, ...]) -> GraphPrior | None:
+    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
         if self.prior is None:
             return ErdosRenyiPrior(_known_density(known))
         prior = self.prior
@@ -201,7 +202,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         if not isinstance(prior, GraphPrior):
             raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
         try:
-            prior.check_sigmas(sigmas)
+            prior.nearest_sigmas(())
         except NotFittedError as error:
             raise NotFittedError(
                 "prior is not fitted. Fit it first, and wrap it as prior=FrozenEstimator(prior) from sklearn.frozen, "
@@ -257,7 +258,8 @@ class LikelihoodLangevinIdentifier(PosteriorIdentifier):
     n_levels : int, default=10
         Noise levels.
     sigma_max, sigma_min : float, default=0.5 and 0.03
-        The largest and the smallest noise level.
+        The largest and the smallest noise level. A prior that knows some levels only, as those of the architecture
+        "edp-gnn" do, is asked at the nearest of them.
     n_steps : int, default=100
         Steps at each level.
     step_size : float or None, default=None
@@ -349,5 +351,5 @@ class LikelihoodLangevinIdentifier(PosteriorIdentifier):
         self.device = device
         self.random_state = random_state
 
-    def _prior_for(self, known: KnownEdges, sigmas: tuple[float, ...]) -> GraphPrior | None:
+    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
         return None

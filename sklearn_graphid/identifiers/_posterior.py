@@ -70,7 +70,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         "random_state": ["random_state"],
     }
 
-    def _prior_for(self, known: KnownEdges, sigmas: tuple[float, ...]) -> GraphPrior | None:
+    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
         """The prior, checked; None for a prior score of zero."""
         raise AssertionError("subclasses choose their prior")
 
@@ -112,13 +112,15 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         return self
 
     def _task(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges) -> SamplingTask:
-        settings = self._settings()
+        settings, prior = self._settings(), self._prior_for(known)
+        if prior is not None:
+            settings = settings._replace(sigmas=prior.nearest_sigmas(settings.sigmas))
         return SamplingTask(
             inputs=inputs,
             outputs=outputs,
             known=known,
             filter=self._resolved_filter(),
-            prior=self._prior_for(known, settings.sigmas),
+            prior=prior,
             evidence=self._evidence_for(known),
             settings=settings,
             algorithm=self.algorithm,

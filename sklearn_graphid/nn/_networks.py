@@ -68,16 +68,23 @@ class EDPGNNDenoiser(nn.Module):
         self.network.reset_parameters(generator)
 
     def score(self, noisy: Tensor, sigma: Tensor) -> Tensor:
-        """The network's own output, s(A~, sigma)."""
-        sigmas = torch.tensor(self.settings["sigmas"], dtype=sigma.dtype, device=sigma.device)
-        level = (sigma[:, None] - sigmas).abs().argmin(1)
+        """The network's own output, s(A~, sigma), at the nearest of its noise levels."""
+        level = self._nearest_level(sigma)
         one_level: int | Tensor = int(level[0]) if bool((level == level[0]).all()) else level
         score: Tensor = self.network(noisy, one_level)
         return score
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[a | a~], not confined to [0, 1], as the network does not know that graphs are binary."""
-        return noisy + sigma[:, None, None] ** 2 * self.score(noisy, sigma)
+        # At a level between its own, the network takes the noise for that of the nearest.
+        nearest = self._levels(sigma)[self._nearest_level(sigma)]
+        return noisy + nearest[:, None, None] ** 2 * self.score(noisy, sigma)
+
+    def _levels(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.settings["sigmas"], dtype=like.dtype, device=like.device)
+
+    def _nearest_level(self, sigma: Tensor) -> Tensor:
+        return (sigma[:, None] - self._levels(sigma)).abs().argmin(1)
 
     def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """Half of sigma^2 times equation 12 for each graph, so that its mean over levels is equation 11.

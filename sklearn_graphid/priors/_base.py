@@ -52,6 +52,10 @@ class GraphPrior(BaseEstimator, ABC):
     def check_sigmas(self, sigmas: Sequence[float]) -> None:
         """Raise ValueError where the prior does not know one of these noise levels; most know all."""
 
+    def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
+        """The noise levels nearest to these that the prior knows; for most these themselves."""
+        return tuple(sigmas)
+
     def denoise(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
         """Expected clean graph given a noisy one.
 

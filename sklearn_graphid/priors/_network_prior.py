@@ -96,6 +96,13 @@ class NetworkPrior(TransformerMixin, GraphPrior):
                     f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
                 )
 
+    def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
+        check_is_fitted(self, "weights_")
+        if self.architecture_ == "ppgn":
+            return tuple(sigmas)
+        nearest = np.abs(np.subtract.outer(np.asarray(sigmas), self.sigmas_)).argmin(1)
+        return tuple(float(sigma) for sigma in self.sigmas_[nearest])
+
     def _check_answers(self) -> None:
         """Raise ValueError where the weights, which came from a file, give no number for a small graph."""
         ring = np.eye(_RING, k=1) + np.eye(_RING, k=_RING - 1)
