@@ -580,6 +580,6 @@ def test_diverging_fit_loses_nothing(on_a_device, ring_known, ring_pairs):
     X, Y = ring_pairs
     on_a_device.fit(X, Y, ring_known)
     before, predicted = everything_fitted(on_a_device), on_a_device.predict(X)
-    with pytest.raises(FloatingPointError):
+    with pytest.raises((FloatingPointError, ValueError)):
         on_a_device.fit(1e25 * X[:, :5], 1e25 * Y[:, :5])
     assert_untouched(on_a_device, before, X, predicted)
