@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -21,6 +22,7 @@ from ._edge_lists import (
 )
 from ._names import Names, check_names, in_words, match_names, node_order, unless_numbers
 from ._validation import FloatArray, NamedMatrix, as_square_array, check_adjacency, read_matrix
+from .graphs import EdgeSpace
 
 __all__ = ["KnownEdges", "names_of_known"]
 
@@ -321,15 +323,23 @@ class KnownEdges:
         """The number of nodes."""
         return int(self.mask.shape[0])
 
+    @cached_property
+    def space(self) -> EdgeSpace:
+        """The unknown pairs, which are free."""
+        return EdgeSpace.of_mask(~self.mask)
+
     @property
     def n_unknown(self) -> int:
         """How many pairs are unknown."""
-        return len(self.unknown_pairs()[0])
+        return self.space.n_free
 
     def unknown_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows and columns (row < column) of the unknown pairs."""
-        rows, columns = np.nonzero(np.triu(~self.mask, 1))
-        return rows, columns
+        return self.space.rows, self.space.columns
+
+    def known_pairs(self) -> EdgeSpace:
+        """The pairs that are known."""
+        return EdgeSpace.of_mask(self.mask)
 
     def to_array(self) -> FloatArray:
         """The partially known matrix: 0 and 1, and nan where unknown."""
@@ -349,12 +359,9 @@ class KnownEdges:
             Symmetric matrices.
         """
         values = np.asarray(pairs, dtype=np.float64)
-        rows, columns = self.unknown_pairs()
-        if values.ndim and values.shape[-1] != len(rows):
-            raise ValueError(f"pairs has shape {values.shape}; expected (..., {len(rows)}), one per unknown pair.")
-        filled = np.broadcast_to(self.values, (*values.shape[:-1], self.n_nodes, self.n_nodes)).copy()
-        filled[..., rows, columns] = values
-        filled[..., columns, rows] = values
+        if values.ndim and values.shape[-1] != self.n_unknown:
+            raise ValueError(f"pairs has shape {values.shape}; expected (..., {self.n_unknown}), one per unknown pair.")
+        filled: FloatArray = self.space.filled(values, self.values)
         return filled
 
     def __repr__(self) -> str:

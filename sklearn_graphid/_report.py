@@ -141,7 +141,7 @@ def _headline(estimator: Any, surprise: float) -> str:
 
 def _notes(estimator: Any, surprise: float) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
-    findings = list(estimator._findings())
+    findings = list(estimator._findings)
     if not are_probabilities(estimator):
         text = "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."
         findings.append(Finding("caution", text))
@@ -159,10 +159,10 @@ def _given(estimator: Any, surprise: float) -> str:
     n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
     n_known = n_pairs - known.n_unknown
     n_outputs = len(estimator._output_nodes)
-    measured = estimator._n_measured / (estimator._n_pairs * n_outputs)
+    measured = estimator._n_measured / (estimator._n_experiments * n_outputs)
     facts = [
         ("Nodes", str(known.n_nodes)),
-        ("Input-output pairs", str(estimator._n_pairs)),
+        ("Input-output pairs", str(estimator._n_experiments)),
         ("Outputs", f"at {count(n_outputs, 'node')}, {percent(measured)} of them measured"),
         ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
         ("Known links", str(int(np.triu(known.values).sum()))),

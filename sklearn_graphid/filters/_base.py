@@ -14,7 +14,9 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-__all__ = ["GraphFilter", "Linearization", "flipped_graphs"]
+from ..graphs import flipped_graphs
+
+__all__ = ["GraphFilter", "Linearization"]
 
 
 class Linearization(NamedTuple):
@@ -24,17 +26,6 @@ class Linearization(NamedTuple):
     # cotangent (chains, pairs, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
     # taken as free, and theta (chains, parameters)
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
-
-
-def flipped_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Copies (chains, flips, nodes, nodes) of binary graphs, each with one of the pairs (chains, flips) flipped."""
-    graphs = adjacency[:, None].repeat(1, rows.shape[1], 1, 1)
-    flat, rows, columns = graphs.view(-1, *adjacency.shape[1:]), rows.flatten(), columns.flatten()
-    places = torch.arange(len(flat), device=flat.device)
-    values = 1 - flat[places, rows, columns]
-    flat[places, rows, columns] = values
-    flat[places, columns, rows] = values
-    return graphs
 
 
 class GraphFilter(BaseEstimator, ABC):
@@ -141,9 +132,12 @@ class GraphFilter(BaseEstimator, ABC):
         return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
 
     def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """The design (chains, flips, parameters, pairs, nodes) after a flip of each of the pairs (chains, flips)."""
+        """The design (chains, flips, parameters, experiments, nodes) of graphs with a pair flipped.
+
+        `rows` and `columns` (chains, flips, entries) are the entries of the matrix that belong to each pair.
+        """
         graphs = flipped_graphs(adjacency, rows, columns)
-        return self.design(graphs.flatten(0, 1), signals).view(*rows.shape, -1, *signals.shape)
+        return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
 
 
 def _derivative_along(function: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:

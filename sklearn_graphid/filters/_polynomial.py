@@ -94,10 +94,12 @@ class PolynomialFilter(GraphFilter):
         return torch.stack(krylov(adjacency, signals, self.order), dim=1)
 
     def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        # A flip adds D to A, which has two entries, so A^k x + e_k turns into A^(k+1) x + A e_k + D (A^k x + e_k): no
-        # product with a flipped matrix is needed, and A e_1 is made of two columns of A.
+        # A flip adds D to A, which has an entry or two, so A^k x + e_k turns into A^(k+1) x + A e_k + D (A^k x + e_k):
+        # no product with a flipped matrix is needed, and A e_1 is made of a column or two of A.
         chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
-        sign = (1 - 2 * adjacency[chains, rows, columns])[..., None]
+        sign = (1 - 2 * adjacency[chains, rows[..., 0], columns[..., 0]])[..., None]
+        entries = list(zip(rows.unbind(-1), columns.unbind(-1), strict=True))
+        transposed = adjacency.mT
         change: Tensor | None = None
         shifted = []
         for power, signal in enumerate(krylov(adjacency, signals, self.order)):
@@ -105,17 +107,18 @@ class PolynomialFilter(GraphFilter):
             shifted.append(flipped)
             if power == self.order:
                 break
-            at_rows, at_columns = (sign * _node(flipped, nodes) for nodes in (rows, columns))
+            moved = [sign * _node(flipped, column) for _, column in entries]
             if change is None:
                 change = torch.zeros_like(flipped)
             elif power == 1:
-                first, second = (sign * _node(shifted[0], nodes) for nodes in (rows, columns))
-                change = first[..., None] * adjacency[chains, columns][:, :, None]
-                change = change.addcmul_(second[..., None], adjacency[chains, rows][:, :, None])
+                change = torch.zeros_like(flipped)
+                for row, column in entries:
+                    first = sign * _node(shifted[0], column)
+                    change.addcmul_(first[..., None], transposed[chains, row][:, :, None])
             else:
-                change = (change.flatten(1, 2) @ adjacency).view_as(change)
-            change.scatter_add_(-1, _column(columns, at_rows), at_rows[..., None])
-            change.scatter_add_(-1, _column(rows, at_columns), at_columns[..., None])
+                change = (change.flatten(1, 2) @ transposed).view_as(change)
+            for (row, _), values in zip(entries, moved, strict=True):
+                change.scatter_add_(-1, _column(row, values), values[..., None])
         return torch.stack(shifted, dim=2)
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from torch import Tensor
 
 from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device, torch_threads
+from .._validation import FloatArray
 from ..filters import GraphFilter
-from ..samplers import AdamState, ChainNoise, Problem, adam_step, initial_state
-from ._base import BaseSystemIdentifier, loses_nothing
+from ..samplers import AdamState, ChainRNG, Problem, adam_step, initial_state
+from ._base import BaseSystemIdentifier
+from ._chains import problem_of
 from ._estimates import refit_theta
 from ._following import FitFollower, has_callbacks
+from ._result import Experiments, Identification
 
 __all__ = ["AdamSystemIdentifier"]
 
@@ -60,7 +62,7 @@ def _output_unit(problem: Problem, pairs: Tensor, theta: Tensor) -> float:
 
 def maximise_likelihood(
     problem: Problem,
-    noise: ChainNoise,
+    rng: ChainRNG,
     noise_std: float,
     n_iterations: int,
     learning_rate: float,
@@ -73,7 +75,7 @@ def maximise_likelihood(
     loss is minimised for outputs of unit size, whatever the units of the data, and told for the noise level that was
     given. The follower is told of every step, and may end it all.
     """
-    pairs, theta, one = initial_state(problem, noise, 1.0)
+    pairs, theta, one = initial_state(problem, rng, 1.0)
     unit = _output_unit(problem, pairs, theta)
     relative_noise = noise_std / unit
     penalty = min(l1_penalty * relative_noise**2, _LARGEST_PENALTY)
@@ -93,7 +95,13 @@ def maximise_likelihood(
     return _Optimum(pairs, theta, losses)
 
 
-class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
+@dataclass(frozen=True, kw_only=True)
+class _AdamResult(Identification):
+    theta_refitted: FloatArray  # (parameters,)
+    theta_standard_error: FloatArray  # (parameters,)
+
+
+class AdamSystemIdentifier(BaseSystemIdentifier):
     """Identify a network by maximising the likelihood over matrices with entries between 0 and 1.
 
     The paper's baseline "Adam optimizer".
@@ -187,63 +195,39 @@ class AdamSystemIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         self.device = device
         self.random_state = random_state
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=False)
-    @loses_nothing
-    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
-        """Fit graph and filter parameters to input-output pairs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_pairs, n_nodes)
-            Inputs, a row for each pair and a column for each node.
-        Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
-            Outputs. nan where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
-        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-            What is known of the network, as for `LangevinSystemIdentifier`.
-        known_adjacency : array, sparse matrix or networkx.Graph, default=None
-            The network where a boolean `known_mask` is True.
-
-        Returns
-        -------
-        self
-            The fitted identifier.
-        """
-        inputs, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
-        device, filter = resolve_device(self.device), self._resolved_filter()
-        problem = Problem.from_numpy(inputs, outputs, known, filter, device)
-        noise = ChainNoise(draw_seeds(self.random_state, 1), device)
-        data = {"X": X, "y": Y}
+    def _identify(self, experiments: Experiments) -> Identification:
+        device = resolve_device(self.device)
+        problem = problem_of(experiments, device)
+        rng = ChainRNG(draw_seeds(self.random_state, 1), device)
         root = self._init_callback_context(max_subtasks=self.n_iterations)
-        root.call_on_fit_task_begin(estimator=self, **data)
-        follower = FitFollower(self, root, data, "step", known, filter) if has_callbacks(self) else None
+        root.call_on_fit_task_begin(estimator=self, **experiments.given)
+        follower = FitFollower(self, root, experiments, "step") if has_callbacks(self) else None
         settings = (self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty)
         with torch.no_grad(), torch_threads(1):
-            optimum = maximise_likelihood(problem, noise, *settings, follower)
+            optimum = maximise_likelihood(problem, rng, *settings, follower)
             residuals = problem.residuals(problem.assemble(optimum.pairs), optimum.theta)
         if not (torch.isfinite(residuals).all() and math.isfinite(optimum.losses[-1])):
             raise FloatingPointError(
                 f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
             )
-        precise = Problem.from_numpy(inputs, outputs, known, filter, device, torch.float64)
-        attributes = {"known_edges_": known, "filter_": filter, **self._estimates(optimum, residuals, precise, known)}
-        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        return self
+        precise = problem_of(experiments, device, torch.float64)
+        result = self._estimates(optimum, residuals, precise, experiments.known)
+        attributes = {**self._given_attributes(experiments), **result.attributes()}
+        root.call_on_fit_task_end(estimator=self, **experiments.given, reconstruction_attributes=attributes)
+        return result
 
-    def _estimates(self, optimum: _Optimum, residuals: Tensor, precise: Problem, known: KnownEdges) -> dict[str, Any]:
+    def _estimates(self, optimum: _Optimum, residuals: Tensor, precise: Problem, known: KnownEdges) -> _AdamResult:
         pairs = optimum.pairs[0].double().cpu().numpy()
         theta = optimum.theta[0].double().cpu().numpy()
         adjacency = known.fill(pairs > self.threshold)
         # The noise level that was given weighs the penalty and is no measurement, so the residuals tell of the noise.
         refit = refit_theta(precise, adjacency, theta, noise_std=None)
-        return {
-            "edge_probabilities_": known.fill(pairs),
-            "adjacency_": adjacency.astype(np.int64),
-            "theta_": theta,
-            "theta_refitted_": refit.theta,
-            "theta_standard_error_": refit.standard_error,
-            "noise_std_": float((residuals.double().square().sum() / precise.n_measured).sqrt()),
-            "diagnostics_": {"loss": np.array(optimum.losses)},
-        }
+        return _AdamResult(
+            edge_probabilities=known.fill(pairs),
+            adjacency=adjacency.astype(np.int64),
+            theta=theta,
+            theta_refitted=refit.theta,
+            theta_standard_error=refit.standard_error,
+            noise_std=float((residuals.double().square().sum() / precise.n_measured).sqrt()),
+            diagnostics={"loss": np.array(optimum.losses)},
+        )

@@ -1,40 +1,43 @@
-"""What all identifiers share: how pairs are read, and what a fitted graph and theta are good for."""
+"""What all identifiers share: one `fit`, and what a fitted graph and theta are good for."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._findings import Finding
 from .._known_edges import KnownEdges
 from .._names import Names, node_order
 from .._optional import require_pandas
-from .._report import write_report
 from .._torch import torch_threads
 from .._validation import FloatArray
+from .._warnings import warn_caller
 from ..filters import GraphFilter, resolve_filter
+from ..graphs import EdgeSpace
 from ..scorers import outputs_and_predictions, outputs_r2
 from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outputs
+from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BaseSystemIdentifier", "loses_nothing"]
+__all__ = ["BaseSystemIdentifier", "restore_on_failure"]
 
 
-def loses_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Make a fit that fails leave the estimator as it was."""
 
     @functools.wraps(fit)
@@ -52,8 +55,31 @@ def loses_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return careful_fit
 
 
-class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
-    """Base of the identifiers. A row of X and of Y is an experiment, a column a node."""
+class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
+    """Base of the identifiers. A row of X and of Y is an experiment, a column a node.
+
+    A subclass writes `_identify`, which turns checked experiments into an `Identification`, and has the parameters
+    `filter` and `observed_nodes`. `fit`, `predict`, `score`, `sample`, `report` and tables come with it.
+
+    Attributes
+    ----------
+    adjacency_ : ndarray of shape (n_nodes, n_nodes)
+        The identified graph, 0 or 1, equal to what is known.
+    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
+        Probability or weight of every edge; 0 or 1 where known.
+    theta_ : ndarray of shape (n_parameters,)
+        The filter's parameters.
+    noise_std_ : float
+        The noise level.
+    diagnostics_ : dict
+        What the method tells of itself.
+    known_edges_ : KnownEdges
+        What was known.
+    filter_ : GraphFilter
+        The filter that was used.
+    node_names_ : list
+        Names of the nodes: those of X's columns, else those that came with what is known, else numbers.
+    """
 
     # Under metadata routing, what is known goes to fit without being asked for.
     __metadata_request__fit = {"known_mask": True, "known_adjacency": True}
@@ -75,19 +101,61 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _validate(
-        self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any
-    ) -> tuple[FloatArray, FloatArray, KnownEdges]:
-        """Inputs and outputs (experiments, nodes), nan where nothing was measured, and what is known of the graph.
+    @abstractmethod
+    def _identify(self, experiments: Experiments) -> Identification:
+        """Find graph and parameters; the only thing that a subclass has to write."""
 
-        Outputs and what is known come out in the order of X's columns.
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
+    @restore_on_failure
+    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
+        """Identify graph and filter parameters from experiments.
+
+        Where X, Y and what is known carry names of nodes, they are matched by name; names that do not match are an
+        error. Where only one of two has names, they are matched by position.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_experiments, n_nodes)
+            Inputs, a row for each experiment and a column for each node.
+        Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
+            Outputs. nan, or masked, where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
+        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
+            What is known of the graph: a `KnownEdges`; an array with 0 and 1 where the pair is known and nan where
+            it is not; or a boolean array (True = known) together with `known_adjacency`. None: nothing.
+        known_adjacency : array, sparse matrix, DataFrame or networkx.Graph, default=None
+            The graph where a boolean `known_mask` is True.
+
+        Returns
+        -------
+        self
+            The fitted identifier.
         """
+        experiments = self._validate(X, Y, known_mask, known_adjacency)
+        result = self._identify(experiments)
+        for name, value in {**self._given_attributes(experiments), **result.attributes()}.items():
+            setattr(self, name, value)
+        for finding in result.findings:
+            if finding.severity == "trouble":
+                warn_caller(finding.warning, finding.category)
+        return self
+
+    @staticmethod
+    def _given_attributes(experiments: Experiments) -> dict[str, Any]:
+        """What a prediction needs beside what was found."""
+        return {"known_edges_": experiments.known, "filter_": experiments.filter}
+
+    def _validate(self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any) -> Experiments:
+        given = {"X": X, "y": Y}
         inputs, outputs = self._validate_experiments(X, Y)
         names = self._names_of_inputs
         known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names)
         self._params_at_fit = self.get_params(deep=False)
         self.node_names_ = list(range(inputs.shape[1]) if known.names is None else known.names)
-        return inputs, outputs, known
+        experiments = Experiments(inputs, outputs, known, clone(resolve_filter(self.filter)), given)
+        self._n_experiments, self._n_measured = len(inputs), experiments.n_measured
+        self._output_power = experiments.output_power
+        return experiments
 
     def _validate_experiments(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
         if Y is None:
@@ -111,17 +179,9 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
             self.observed_nodes, output_names, outputs.shape[1], self._names_of_inputs, X.shape[1]
         )
         self._names_of_outputs = output_names
-        self._n_pairs, self._n_measured = len(outputs), int((~np.isnan(outputs)).sum())
-        with np.errstate(over="ignore"):  # infinite for outputs beyond 1e154
-            self._output_power = float(np.nanmean(outputs**2))
         full = np.full(X.shape, np.nan)
         full[:, self._output_nodes] = outputs
         return X, full
-
-    def _resolved_filter(self) -> GraphFilter:
-        """The filter as it is now: a copy, so that later changes to the parameter leave the fit alone."""
-        resolved: GraphFilter = clone(resolve_filter(self.filter))
-        return resolved
 
     def _validate_new_inputs(self, X: Any) -> FloatArray:
         names = names_of_columns(X, "X")
@@ -208,7 +268,8 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         names = self.node_names_
         graph = nx.Graph()
         graph.add_nodes_from(names)
-        for i, j in np.argwhere(np.triu(self.adjacency_)):
+        edges = EdgeSpace.of_mask(self.adjacency_ == 1)
+        for i, j in zip(edges.rows, edges.columns, strict=True):
             probability = float(self.edge_probabilities_[i, j])
             graph.add_edge(names[i], names[j], probability=probability, known=bool(self.known_edges_.mask[i, j]))
         return graph
@@ -233,7 +294,8 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         import pandas as pd
 
         mask = self.known_edges_.mask
-        rows, columns = np.nonzero(np.triu(np.ones_like(mask) if include_known else ~mask, 1))
+        listed = EdgeSpace.complete(len(mask)) if include_known else self.known_edges_.space
+        rows, columns = listed.rows, listed.columns
         probability = self.edge_probabilities_[rows, columns]
         errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", np.full(mask.shape, np.nan))
         order = np.argsort(-probability, kind="stable")
@@ -263,6 +325,8 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         Path
             The file.
         """
+        from .._report import write_report  # as few programs write reports
+
         return write_report(self, path)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[np.int64], FloatArray]:
@@ -286,10 +350,6 @@ class BaseSystemIdentifier(RegressorMixin, BaseEstimator):
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
         return self._draw(int(n_samples), random_state)
-
-    def _findings(self) -> Sequence[Finding]:
-        """How far the fit can be trusted, in sentences."""
-        return getattr(self, "_fit_findings", ())
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
         # An estimator that knows one answer only gives it every time.

@@ -12,31 +12,17 @@ import torch
 from joblib import Parallel, delayed
 from torch import Tensor
 
-from .._known_edges import KnownEdges
 from .._torch import torch_threads
 from .._validation import FloatArray
-from ..filters import GraphFilter
-from ..priors._base import GraphPrior
-from ..samplers import (
-    AnnealingSettings,
-    ChainNoise,
-    ChainState,
-    Denoiser,
-    Problem,
-    annealed_langevin,
-    edge_flip_gibbs,
-    initial_state,
-    sweep_schedule,
-)
+from ..priors import GraphPrior
+from ..samplers import ChainRNG, Denoiser, Draw, Kernel, Problem, StepInfo, initial_state, run_kernels
+from ._result import Experiments
 
 __all__ = ["BATCH", "ChainDraws", "Reader", "SamplingTask", "batches_of", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
-BATCH = 16
-# The share of the sweeps, the last ones, that counts as draws from the posterior.
-_KEPT_SHARE = 0.4
-# Into how many parts the edge-flip sampler divides the unknown pairs, where the prior can take the others for known.
-_N_PARTS = 5
+# Two batches make the default number of chains, so that two workers have something to do.
+BATCH = 8
 
 
 class ChainDraws(NamedTuple):
@@ -46,58 +32,62 @@ class ChainDraws(NamedTuple):
     theta: FloatArray  # (chains, draws, parameters)
     noise_std: FloatArray  # (chains, draws)
     log_likelihood: FloatArray  # (chains, draws)
-    log_prior: FloatArray  # (chains, draws), up to a constant; zero where the algorithm does not tell
+    log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
-    trace_sigma: FloatArray  # (steps,) the noise level of every recorded step, the dropped ones included
+    trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
     trace_log_likelihood: FloatArray  # (chains, steps)
     trace_theta: FloatArray  # (chains, steps, parameters)
+    trace_kernel: npt.NDArray[np.int64]  # (steps,) which kernel a step is of
 
 
 @dataclass(frozen=True)
 class SamplingTask:
     """All that a worker needs, in numpy, so that it can be sent anywhere."""
 
-    inputs: FloatArray
-    outputs: FloatArray
-    known: KnownEdges
-    filter: GraphFilter
-    prior: GraphPrior | None  # None: a prior score of zero
+    experiments: Experiments
+    prior: GraphPrior
     evidence: FloatArray | None  # log-odds of every pair beside the prior's
-    settings: AnnealingSettings
-    algorithm: str
+    kernels: tuple[Kernel, ...]
+    noise_std: float | None
     device: torch.device
 
     @property
-    def n_recorded_steps(self) -> int:
-        """How many steps a chain records: noise levels of Langevin dynamics, or sweeps."""
-        return len(self.settings.sigmas if self.algorithm == "langevin" else sweep_schedule(self.settings))
+    def n_steps(self) -> int:
+        """How many steps a chain takes."""
+        return sum(kernel.n_steps for kernel in self.kernels)
 
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
-        return Problem.from_numpy(self.inputs, self.outputs, self.known, self.filter, self.device, dtype)
+        return problem_of(self.experiments, self.device, dtype)
 
     def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray) -> FloatArray:
         """The outputs (experiments, nodes) of one system, without noise."""
         problem = self.problem(torch.float64)
-        graph, parameters = (
-            torch.tensor(array[None], dtype=torch.float64, device=self.device) for array in (adjacency, theta)
-        )
+        graph, parameters = (torch.tensor(array[None]).to(problem.inputs) for array in (adjacency, theta))
         with torch.no_grad(), torch_threads(1):
-            return _numpy(self.filter.apply(graph, parameters, problem.inputs)[0])
+            return _numpy(problem.filter.apply(graph, parameters, problem.inputs)[0])
 
-    def denoiser(self) -> Denoiser | None:
+    def denoiser(self) -> Denoiser:
         """The prior's denoiser, told what is known and corrected by the evidence beside it."""
-        if not self.known.n_unknown:
-            return lambda adjacency, sigma, known=None: adjacency
-        if self.prior is None:
-            return None
+        known = self.experiments.known
+        if not known.n_unknown:
+            return _unchanged
         dtype = torch.float32
-        known = torch.tensor(self.known.mask, dtype=dtype, device=self.device)
-        denoise = self.prior.bind(self.known.n_nodes, self.device, dtype, known)
+        mask = torch.tensor(known.mask, dtype=dtype, device=self.device)
+        denoise = self.prior.bind(known.n_nodes, self.device, dtype, mask)
         if self.evidence is None:
             return denoise
-        evidence = torch.tensor(self.evidence, dtype=dtype, device=self.device)
-        return _with_evidence(denoise, evidence)
+        return _with_evidence(denoise, torch.tensor(self.evidence, dtype=dtype, device=self.device))
+
+
+def problem_of(experiments: Experiments, device: torch.device, dtype: torch.dtype = torch.float32) -> Problem:
+    """What was measured and what is known, in tensors."""
+    parts = (experiments.inputs, experiments.outputs, experiments.known, experiments.filter)
+    return Problem.from_numpy(*parts, device, dtype)
+
+
+def _unchanged(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+    return adjacency
 
 
 def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
@@ -108,8 +98,8 @@ def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
 
 
 # What a reader of a run is told after every step: how probable every unknown pair is to each chain (chains, unknown
-# pairs), theta (chains, parameters) and the noise level (chains,). It says whether that was enough.
-Reader = Callable[[Tensor, Tensor, Tensor], bool]
+# pairs), theta (chains, parameters), the noise level (chains,) and what the step is called. It says whether to stop.
+Reader = Callable[[Tensor, Tensor, Tensor, str], bool]
 
 
 def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
@@ -132,75 +122,40 @@ def run_chains(
 
 def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) -> ChainDraws:
     with torch_threads(1), torch.no_grad():
-        problem = task.problem()
-        noise = ChainNoise(seeds, task.device)
-        state = initial_state(problem, noise, task.settings.noise_std)
-        if task.algorithm == "langevin":
-            return _langevin_draws(task, problem, noise, state, reader)
-        return _edge_flip_draws(task, problem, noise, state, reader)
+        problem, rng = task.problem(), ChainRNG(seeds, task.device)
+        chain = initial_state(problem, rng, task.noise_std)
+        draws: list[Draw] = []
+        kernel: Kernel | None = None
+        trace: list[tuple[int, StepInfo, Tensor]] = []
+        for step in run_kernels(problem, task.denoiser(), task.kernels, chain, rng):
+            theta = step.state.chain.theta
+            trace.append((task.kernels.index(step.kernel), step.info, theta))
+            if step.kernel is not kernel:
+                kernel, draws = step.kernel, []
+            draws.append(step.kernel.draw(problem, step.state, step.info))
+            del draws[: -step.kernel.n_draws]
+            noise_std = step.state.chain.noise_std
+            if reader is not None and reader(step.info.edge_probability, theta, noise_std, step.kernel.step_name):
+                break
+        return _joined_draws(draws, trace)
 
 
-def _langevin_draws(
-    task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState, reader: Reader | None
-) -> ChainDraws:
-    traces = []
-    for reached, trace in annealed_langevin(problem, task.denoiser(), task.settings, noise, state):
-        state = reached
-        traces.append(trace)
-        if reader is not None and reader(_rounded(state.pairs), state.theta, state.noise_std):
-            break
-    rounded = _rounded(state.pairs)
-    log_likelihood = problem.log_likelihood(problem.assemble(rounded), state.theta, state.noise_std)
-    finite = torch.isfinite(state.pairs).all(1)
-    log_likelihood = torch.where(finite, log_likelihood, torch.nan)
+def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) -> ChainDraws:
+    def stacked(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
+        return np.stack([_numpy(tensor) for tensor in tensors], axis=1)
+
     return ChainDraws(
-        graphs=_numpy(rounded)[:, None].astype(np.int8),
-        theta=_numpy(state.theta)[:, None],
-        noise_std=_numpy(state.noise_std)[:, None],
-        log_likelihood=_numpy(log_likelihood)[:, None],
-        log_prior=np.zeros((len(rounded), 1)),
-        edge_probability=_numpy(rounded),
-        trace_sigma=np.array([trace.sigma for trace in traces]),
-        trace_log_likelihood=np.stack([_numpy(trace.log_likelihood) for trace in traces], axis=1),
-        trace_theta=np.stack([_numpy(trace.theta) for trace in traces], axis=1),
+        graphs=stacked([draw.graphs for draw in draws]).astype(np.int8),
+        theta=stacked([draw.theta for draw in draws]),
+        noise_std=stacked([draw.noise_std for draw in draws]),
+        log_likelihood=stacked([draw.log_likelihood for draw in draws]),
+        log_prior=stacked([draw.log_prior for draw in draws]),
+        edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
+        trace_sigma=np.array([info.sigma for _, info, _ in trace]),
+        trace_log_likelihood=stacked([info.log_likelihood for _, info, _ in trace]),
+        trace_theta=stacked([theta for _, _, theta in trace]),
+        trace_kernel=np.array([number for number, _, _ in trace]),
     )
-
-
-def _rounded(pairs: Tensor) -> Tensor:
-    """The last step of the algorithm: project every pair onto 0 or 1."""
-    return (pairs > 0.5).to(pairs.dtype)
-
-
-def _edge_flip_draws(
-    task: SamplingTask, problem: Problem, noise: ChainNoise, state: ChainState, reader: Reader | None
-) -> ChainDraws:
-    denoise = task.denoiser()
-    if denoise is None:  # a prior score of zero says nothing of any pair
-        denoise = _indifferent
-    start = state._replace(pairs=(noise.uniform(problem.n_unknown) < state.pairs).to(state.pairs.dtype))
-    sweeps = []
-    takes_known = task.prior is None or task.prior.conditions_on_known
-    settings = task.settings._replace(n_parts=_N_PARTS if takes_known else 1)
-    for sweep in edge_flip_gibbs(problem, denoise, settings, noise, start):
-        sweeps.append(sweep)
-        if reader is not None and reader(sweep.edge_probability, sweep.state.theta, sweep.state.noise_std):
-            break
-    kept = sweeps[-max(1, round(_KEPT_SHARE * len(sweeps))) :]
-    return ChainDraws(
-        graphs=np.stack([_numpy(sweep.state.pairs) for sweep in kept], axis=1).astype(np.int8),
-        theta=np.stack([_numpy(sweep.state.theta) for sweep in kept], axis=1),
-        noise_std=np.stack([_numpy(sweep.state.noise_std) for sweep in kept], axis=1),
-        log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in kept], axis=1),
-        log_prior=np.stack([_numpy(sweep.log_prior) for sweep in kept], axis=1),
-        edge_probability=np.mean([_numpy(sweep.edge_probability) for sweep in kept], axis=0),
-        trace_sigma=np.array([sweep.sigma for sweep in sweeps]),
-        trace_log_likelihood=np.stack([_numpy(sweep.log_likelihood) for sweep in sweeps], axis=1),
-        trace_theta=np.stack([_numpy(sweep.state.theta) for sweep in sweeps], axis=1),
-    )
-
-
-def _indifferent(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-    return torch.full_like(adjacency, 0.5)
 
 
 def _numpy(tensor: Tensor) -> npt.NDArray[Any]:

@@ -9,6 +9,7 @@ second was below 1e-6 in two thirds of the runs with ten experiments or more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 
 from .._findings import Finding, number
 from .._validation import FloatArray
+from ._result import Experiments
 
 __all__ = ["assess_fit", "fit_findings", "residual_dependence", "ridge_error"]
 
@@ -114,7 +116,9 @@ def assess_fit(
     }
 
 
-def fit_findings(diagnostics: dict[str, Any], noise_std: float, was_given: bool, power: float, n: int) -> list[Finding]:
+def fit_findings(
+    diagnostics: Mapping[str, Any], noise_std: float, was_given: bool, experiments: Experiments
+) -> list[Finding]:
     """What is wrong with the noise level or the filter, if anything is.
 
     Parameters
@@ -123,11 +127,10 @@ def fit_findings(diagnostics: dict[str, Any], noise_std: float, was_given: bool,
         With the numbers of `assess_fit`.
     noise_std, was_given : float and bool
         The noise level, and whether the user gave it.
-    power : float
-        Mean square of the outputs.
-    n : int
-        How many outputs were measured.
+    experiments : Experiments
+        The data.
     """
+    power, n = experiments.output_power, experiments.n_measured
     residual, ridge = diagnostics["residual_std"], diagnostics["ridge_error"]
     if was_given and _is_odd(residual / noise_std, n):
         wrong = f"noise_std={number(noise_std)} does not go with residuals of {number(residual)}"

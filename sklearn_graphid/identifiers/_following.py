@@ -1,4 +1,4 @@
-"""Who follows a fit: scikit-learn's callbacks, told of every batch of chains and of every step in it."""
+"""Progress of a fit, for scikit-learn's callbacks: every batch of chains, and every step in it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._known_edges import KnownEdges
 from .._validation import FloatArray
-from ..filters import GraphFilter
+from ._result import Experiments
 
 __all__ = ["FitFollower", "current_estimate", "has_callbacks"]
 
 
 def has_callbacks(estimator: Any) -> bool:
-    """Whether anybody follows the fits of an estimator."""
+    """Whether an estimator has callbacks."""
     return bool(getattr(estimator, "_skl_callbacks", ()))
 
 
@@ -28,55 +27,42 @@ class FitFollower:
         Whose callbacks are told.
     context : sklearn.callback.CallbackContext
         The task that the steps are parts of.
-    data : dict
-        "X" and "y" as `fit` was given them, for callbacks that score.
+    experiments : Experiments
+        What `fit` was given; it completes an estimate.
     step_name : str
         What a step is called.
-    known, filter : KnownEdges and GraphFilter
-        What completes an estimate.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        context: Any,
-        data: dict[str, Any],
-        step_name: str,
-        known: KnownEdges,
-        filter: GraphFilter,
-    ):
+    def __init__(self, estimator: Any, context: Any, experiments: Experiments, step_name: str):
         self.estimator = estimator
         self.context = context
-        self.data = data
+        self.experiments = experiments
         self.step_name = step_name
-        self.known = known
-        self.filter = filter
 
-    def __call__(self, pairs: Tensor, theta: Tensor, noise_std: Tensor) -> bool:
+    def __call__(self, pairs: Tensor, theta: Tensor, noise_std: Tensor, step_name: str | None = None) -> bool:
         """Tell of a step that is over; whether a callback wants to stop. See `current_estimate` for the arguments."""
+        data = self.experiments.given
 
         def attributes() -> dict[str, Any] | None:
             arrays = (values.detach().double().cpu().numpy() for values in (pairs, theta, noise_std))
-            return current_estimate(self.known, self.filter, *arrays)
+            return current_estimate(self.experiments, *arrays)
 
-        step = self.context.subcontext(task_name=self.step_name)
-        step.call_on_fit_task_begin(estimator=self.estimator, **self.data)
-        return bool(
-            step.call_on_fit_task_end(estimator=self.estimator, **self.data, reconstruction_attributes=attributes)
-        )
+        step = self.context.subcontext(task_name=step_name or self.step_name)
+        step.call_on_fit_task_begin(estimator=self.estimator, **data)
+        return bool(step.call_on_fit_task_end(estimator=self.estimator, **data, reconstruction_attributes=attributes))
 
 
 def current_estimate(
-    known: KnownEdges, filter: GraphFilter, pairs: FloatArray, theta: FloatArray, noise_std: FloatArray
+    experiments: Experiments, pairs: FloatArray, theta: FloatArray, noise_std: FloatArray
 ) -> dict[str, Any] | None:
     """Fitted attributes as of now: the mean of (chains, ...) that have not diverged; None where all have."""
     finite = np.isfinite(pairs).all(1) & np.isfinite(theta).all(1) & np.isfinite(noise_std)
     if not finite.any():
         return None
-    probabilities = known.fill(pairs[finite].mean(0))
+    probabilities = experiments.known.fill(pairs[finite].mean(0))
     return {
-        "known_edges_": known,
-        "filter_": filter,
+        "known_edges_": experiments.known,
+        "filter_": experiments.filter,
         "edge_probabilities_": probabilities,
         "adjacency_": (probabilities > 0.5).astype(np.int64),
         "theta_": theta[finite].mean(0),

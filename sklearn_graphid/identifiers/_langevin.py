@@ -11,16 +11,15 @@ from sklearn.frozen import FrozenEstimator
 from .._known_edges import KnownEdges
 from .._validation import FloatArray, check_edge_probabilities, read_matrix
 from .._warnings import warn_caller
-from ..priors import ErdosRenyiPrior, GraphPrior, GraphPriorScore
+from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, GraphPriorScore
 from ..priors._surprise import deviations_in_words
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
 
-#: Constructor arguments that make a run Algorithm 1 of the paper: ten evenly spaced noise levels from 0.5 to 0.03 with
-#: 300 steps each, one chain, its rounded end as the estimate.
+#: Constructor arguments that make a run Algorithm 1 of the paper: ten evenly spaced annealing levels from 0.5 to 0.03
+#: with 300 steps each and no sweeps, one chain, its rounded end as the estimate.
 PAPER_SETTINGS: dict[str, Any] = {
-    "algorithm": "langevin",
     "noise_std": 1.0,
     "n_chains": 1,
     "n_levels": 10,
@@ -30,6 +29,7 @@ PAPER_SETTINGS: dict[str, Any] = {
     "step_size": 1e-6,
     "temperature": 0.5,
     "theta_learning_rate": 0.01,
+    "n_sweeps": 0,
     "point_estimate": "sample",
 }
 
@@ -38,41 +38,44 @@ _LARGEST_SURPRISE = 5.0
 
 
 class LangevinSystemIdentifier(PosteriorIdentifier):
-    """Identify a network and the process on it by sampling from their posterior.
+    """Identify a graph and the process on it by sampling from their posterior.
 
     The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise, where A is the adjacency matrix of an
-    undirected, unweighted network, some of whose pairs are known, and h is a graph filter with unknown parameters
-    theta. A prior says what such networks look like.
+    undirected, unweighted graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta.
+    A prior says what such graphs look like.
+
+    Chains start with annealed Langevin dynamics on a relaxed adjacency matrix, as in the paper, and go on with sweeps
+    that redraw the pairs of binary graphs from their exact odds. The draws of the sweeps are the result.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
         The process.
     prior : GraphPrior, FrozenEstimator or None, default=None
-        What networks of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted),
+        What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted),
         `load_prior(...)`, or a closed-form prior. None: pairs are independent, with the known pairs' share of edges.
-    algorithm : {"edge-flip", "langevin"}, default="edge-flip"
-        "langevin" is annealed Langevin dynamics on a relaxed adjacency matrix, the paper's. "edge-flip" draws every
-        pair from its exact odds on binary graphs while the noise is annealed in the prior alone; it mixes better.
     noise_std : float or None, default=None
         Standard deviation of the measurement noise. None: unknown, and sampled with the rest.
     n_chains : int, default=16
         Independent chains.
-    n_levels : int, default=20
-        Noise levels; "edge-flip" spaces them evenly in their logarithm, "langevin" evenly.
-    sigma_max, sigma_min : float, default=1.0 and 0.25
-        The largest and the smallest noise level. A prior that knows some levels only, as those of the architecture
-        "edp-gnn" do, is asked at the nearest of them.
-    n_steps : int, default=1
-        Steps at each level: sweeps over all unknown pairs ("edge-flip", where as many sweeps again follow the last
-        level), or Langevin steps, of which hundreds are needed.
+    n_levels : int, default=10
+        Annealing levels of the Langevin dynamics, evenly spaced.
+    sigma_max, sigma_min : float, default=0.7 and 0.2
+        The largest and the smallest annealing level. A prior that knows some levels only, as those of the architecture
+        "edp-gnn" do, is asked at the nearest of them. Sweeps ask the prior at the largest level, or at the smallest
+        where it cannot be told which pairs are known.
+    n_steps : int, default=5
+        Langevin steps at each level.
     step_size : float or None, default=None
         Langevin's epsilon: the step at a level is epsilon (sigma / sigma_min)^2. None derives the step from the
-        curvature of the posterior, so that units do not matter. Unused by "edge-flip".
+        curvature of the posterior, so that units do not matter.
     temperature : float, default=1.0
         Draws come from the posterior to the power 1 / temperature; 1 is the posterior.
     theta_learning_rate : float or None, default=None
-        Let theta follow by Adam at this rate. None: theta is drawn from its posterior. Unused by "edge-flip".
+        Let theta follow the Langevin dynamics by Adam at this rate. None: theta is drawn from its posterior.
+    n_sweeps : int, default=20
+        Sweeps over binary graphs after the Langevin dynamics; the last four fifths of them are draws. 0: the rounded
+        end of the Langevin dynamics is the only draw, as in the paper.
     point_estimate : {"marginal", "sample", "best"}, default="marginal"
         How `adjacency_` and `theta_` are made: edges whose probability exceeds one half, and the mean of theta; one
         draw; or the draw of highest likelihood with theta refitted.
@@ -157,16 +160,16 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         filter: Any = "polynomial",
         prior: Any = None,
         *,
-        algorithm: str = "edge-flip",
         noise_std: float | None = None,
         n_chains: int = 16,
-        n_levels: int = 20,
-        sigma_max: float = 1.0,
-        sigma_min: float = 0.25,
-        n_steps: int = 1,
+        n_levels: int = 10,
+        sigma_max: float = 0.7,
+        sigma_min: float = 0.2,
+        n_steps: int = 5,
         step_size: float | None = None,
         temperature: float = 1.0,
         theta_learning_rate: float | None = None,
+        n_sweeps: int = 20,
         point_estimate: str = "marginal",
         observed_nodes: Any = "auto",
         edge_prior: Any = None,
@@ -176,7 +179,6 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ):
         self.filter = filter
         self.prior = prior
-        self.algorithm = algorithm
         self.noise_std = noise_std
         self.n_chains = n_chains
         self.n_levels = n_levels
@@ -186,6 +188,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.step_size = step_size
         self.temperature = temperature
         self.theta_learning_rate = theta_learning_rate
+        self.n_sweeps = n_sweeps
         self.point_estimate = point_estimate
         self.observed_nodes = observed_nodes
         self.edge_prior = edge_prior
@@ -193,7 +196,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.device = device
         self.random_state = random_state
 
-    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
+    def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
             return ErdosRenyiPrior(_known_density(known))
         prior = self.prior
@@ -223,8 +226,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
 def _known_density(known: KnownEdges) -> float:
     """Share of edges among the known pairs, with one edge and one non-edge added (Laplace's rule)."""
-    upper = np.triu(np.ones_like(known.values, dtype=bool), 1) & known.mask
-    return float((known.values[upper].sum() + 1) / (upper.sum() + 2))
+    values = known.known_pairs().gather(known.values)
+    return float((values.sum() + 1) / (len(values) + 2))
 
 
 def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
@@ -240,63 +243,11 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
     warn_caller(f"the network does not look like what the prior knows: {reason}.")
 
 
-class LikelihoodLangevinIdentifier(PosteriorIdentifier):
-    """Identify a network by annealed Langevin dynamics on the likelihood alone: the prior score is zero.
+class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
+    """The same with a prior that says nothing: its score is zero, and a pair is an edge with even odds.
 
-    The paper's baseline "Langevin without prior". The noise levels serve only to shrink the steps.
-
-    Parameters
-    ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process.
-    algorithm : {"langevin", "edge-flip"}, default="langevin"
-        See `LangevinSystemIdentifier`.
-    noise_std : float or None, default=None
-        Standard deviation of the measurement noise. None: unknown, and sampled with the rest.
-    n_chains : int, default=16
-        Independent chains.
-    n_levels : int, default=10
-        Noise levels.
-    sigma_max, sigma_min : float, default=0.5 and 0.03
-        The largest and the smallest noise level. A prior that knows some levels only, as those of the architecture
-        "edp-gnn" do, is asked at the nearest of them.
-    n_steps : int, default=100
-        Steps at each level.
-    step_size : float or None, default=None
-        Langevin's epsilon. None derives the step from the curvature of the likelihood.
-    temperature : float, default=1.0
-        Draws come from the likelihood to the power 1 / temperature.
-    theta_learning_rate : float or None, default=None
-        Let theta follow by Adam at this rate. None: theta is drawn from its posterior.
-    point_estimate : {"marginal", "sample", "best"}, default="marginal"
-        How `adjacency_` and `theta_` are made.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to.
-    n_jobs : int or None, default=None
-        Workers over batches of sixteen chains.
-    device : str, default="cpu"
-        "cpu", "cuda" or "auto".
-    random_state : int, RandomState or None, default=None
-        Makes the run reproducible.
-
-    Attributes
-    ----------
-    adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
-    theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
-    theta_std_, theta_samples_ : ndarray of shape (n_parameters,) and (n_draws, n_parameters)
-        Spread and draws of the parameters.
-    theta_refitted_, theta_standard_error_ : ndarray of shape (n_parameters,)
-        Maximum-likelihood fit of theta on `adjacency_`, and its standard error.
-    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Share of the draws that hold the edge; 0 or 1 where known.
-    noise_std_ : float
-        The noise level, as given or as estimated.
-    noise_std_samples_ : ndarray of shape (n_draws,)
-        Draws of the noise level; all the same where it was given.
-    diagnostics_ : dict
-        As of `LangevinSystemIdentifier`.
+    With `PAPER_SETTINGS` it is the paper's baseline "Langevin without prior". It has the parameters and attributes of
+    `LangevinSystemIdentifier`; `prior` and `edge_prior` must be left at None.
 
     See Also
     --------
@@ -314,42 +265,10 @@ class LikelihoodLangevinIdentifier(PosteriorIdentifier):
     True
     """
 
-    def __init__(
-        self,
-        filter: Any = "polynomial",
-        *,
-        algorithm: str = "langevin",
-        noise_std: float | None = None,
-        n_chains: int = 16,
-        n_levels: int = 10,
-        sigma_max: float = 0.5,
-        sigma_min: float = 0.03,
-        n_steps: int = 100,
-        step_size: float | None = None,
-        temperature: float = 1.0,
-        theta_learning_rate: float | None = None,
-        point_estimate: str = "marginal",
-        observed_nodes: Any = "auto",
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        random_state: Any = None,
-    ):
-        self.filter = filter
-        self.algorithm = algorithm
-        self.noise_std = noise_std
-        self.n_chains = n_chains
-        self.n_levels = n_levels
-        self.sigma_max = sigma_max
-        self.sigma_min = sigma_min
-        self.n_steps = n_steps
-        self.step_size = step_size
-        self.temperature = temperature
-        self.theta_learning_rate = theta_learning_rate
-        self.point_estimate = point_estimate
-        self.observed_nodes = observed_nodes
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
-
-    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
-        return None
+    def _prior_for(self, known: KnownEdges) -> GraphPrior:
+        for name in ("prior", "edge_prior"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} was given, but {type(self).__name__} uses none; use LangevinSystemIdentifier."
+                )
+        return FlatPrior()

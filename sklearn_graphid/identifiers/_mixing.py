@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._findings import Finding
 from .._known_edges import KnownEdges
-from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
+from ..samplers import Kernel, bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
 from ._chains import BATCH, ChainDraws
 
 __all__ = ["diagnose", "diverged_advice", "mixing_findings"]
@@ -39,20 +39,30 @@ def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int
         "effective_sample_size_log_likelihood": bulk_sample_size(draws.log_likelihood),
         "effective_sample_size_theta": np.array([bulk_sample_size(draw) for draw in parameters]),
         "sigma": draws.trace_sigma,
+        "kernel": draws.trace_kernel,
         "log_likelihood": draws.trace_log_likelihood,
         "theta": draws.trace_theta,
     }
 
 
-def mixing_findings(estimator: Any) -> list[Finding]:
-    """What the diagnostics of a fitted estimator mean, in sentences; what is in trouble says what to change."""
-    diagnostics = estimator.diagnostics_
+def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, advice_on_divergence: str) -> list[Finding]:
+    """What the diagnostics of a fit mean, in sentences; what is in trouble says what to change.
+
+    Parameters
+    ----------
+    diagnostics : dict
+        Those of `diagnose`.
+    n_inferred : int
+        How many of the unknown pairs were found to be edges.
+    advice_on_divergence : str
+        What to do about chains that diverged.
+    """
     findings = []
     if diagnostics["n_diverged"]:
-        findings.append(_diverged(diagnostics, estimator.step_size))
+        findings.append(_diverged(diagnostics, advice_on_divergence))
     if 2 * diagnostics["n_stuck"] > _n_chains(diagnostics):
         findings.append(_stuck(diagnostics))
-    findings.append(_changes(estimator, diagnostics["n_changes_expected"]))
+    findings.append(_changes(diagnostics, n_inferred))
     return findings
 
 
@@ -61,17 +71,15 @@ def _n_chains(diagnostics: Mapping[str, Any]) -> int:
     return len(diagnostics["log_likelihood"]) + int(diagnostics["n_diverged"]) + int(diagnostics["n_stuck"])
 
 
-def diverged_advice(step_size: float | None) -> str:
+def diverged_advice(kernels: Sequence[Kernel]) -> str:
     """What to do about chains whose numbers became infinite."""
-    if step_size is not None:
-        return "use a smaller step_size, or None."
-    return "bring X and Y to a common scale near one."
+    advice = [kernel.advice_on_divergence() for kernel in kernels if kernel.advice_on_divergence()]
+    return advice[0] if advice else "bring X and Y to a common scale near one"
 
 
-def _diverged(diagnostics: Mapping[str, Any], step_size: float | None) -> Finding:
-    n_chains, advice = _n_chains(diagnostics), diverged_advice(step_size)
-    text = f"{diagnostics['n_diverged']} of {n_chains} chains diverged and were dropped; {advice}"
-    return Finding.trouble(text, ConvergenceWarning, f"some chains diverged and were dropped; {advice}")
+def _diverged(diagnostics: Mapping[str, Any], advice: str) -> Finding:
+    text = f"{diagnostics['n_diverged']} of {_n_chains(diagnostics)} chains diverged and were dropped; {advice}."
+    return Finding.trouble(text, ConvergenceWarning, f"some chains diverged and were dropped; {advice}.")
 
 
 def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
@@ -85,8 +93,8 @@ def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
     )
 
 
-def _changes(estimator: Any, n_changes: float) -> Finding:
-    n_edges = int(np.triu(estimator.adjacency_ * ~estimator.known_edges_.mask).sum())
+def _changes(diagnostics: Mapping[str, Any], n_edges: int) -> Finding:
+    n_changes = float(diagnostics["n_changes_expected"])
     if math.isnan(n_changes):
         text = "One chain cannot tell how far another run would differ, nor which edges are uncertain."
         return Finding("caution", f"{text} Fit with a larger n_chains.")
@@ -99,7 +107,7 @@ def _changes(estimator: Any, n_changes: float) -> Finding:
     tolerated = max(1.0, _TOLERATED_CHANGES * n_edges)
     if n_changes <= tolerated:
         return Finding("good", f"The chains nearly agree: {run}")
-    advice = _chains_needed(_n_chains(estimator.diagnostics_), n_changes / tolerated)
+    advice = _chains_needed(_n_chains(diagnostics), n_changes / tolerated)
     return Finding.trouble(
         f"the chains do not agree well enough to decide every pair: {run} {advice} If that does not help, the data do "
         f"not determine these pairs.",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -22,17 +22,17 @@ from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device
 from .._validation import FloatArray
-from .._warnings import warn_caller
 from ..filters import GraphFilter
 from ..priors import GraphPrior
-from ..samplers import AnnealingSettings, stuck_chains
+from ..samplers import Kernel, LangevinKernel, SweepKernel, stuck_chains
 from ._arviz import to_inference_data
-from ._base import BaseSystemIdentifier, loses_nothing
+from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
-from ._estimates import central_interval, refit_theta
+from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, diverged_advice, mixing_findings
+from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -44,16 +44,44 @@ _SMALLEST, _LARGEST = 1e-15, 1e15
 _POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
 _SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
-_OF_CHAINS = tuple(name for name in ChainDraws._fields if name != "trace_sigma")  # all others are (chains, ...)
+_OF_STEPS = ("trace_sigma", "trace_kernel")  # all others are (chains, ...)
+_OF_CHAINS = tuple(name for name in ChainDraws._fields if name not in _OF_STEPS)
+# Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known.
+N_PARTS = 5
+_STOPPED = Finding.trouble(
+    "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
+)
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
-class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
+@dataclass(frozen=True, kw_only=True)
+class PosteriorResult(Identification):
+    """What an identifier that samples finds."""
+
+    theta_refitted: FloatArray  # (parameters,)
+    theta_standard_error: FloatArray  # (parameters,)
+    theta_samples: FloatArray  # (draws, parameters)
+    theta_std: FloatArray  # (parameters,)
+    noise_std_samples: FloatArray  # (draws,)
+    prior: GraphPrior
+    draws: ChainDraws = field(metadata={"private": True})
+
+
+class _PointEstimate(NamedTuple):
+    adjacency: npt.NDArray[np.int64]
+    theta: FloatArray
+    refit: ThetaRefit
+    quality: dict[str, float]  # for the diagnostics
+
+    def n_inferred(self, known: KnownEdges) -> int:
+        return int(known.space.gather(self.adjacency).sum())
+
+
+class PosteriorIdentifier(BaseSystemIdentifier):
     """Base of the identifiers that sample."""
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
-        "algorithm": [StrOptions({"edge-flip", "langevin"})],
         "noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],
@@ -63,6 +91,7 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         "step_size": [NumberInterval(Real, 0, None, closed="neither"), None],
         "temperature": [_POSITIVE],
         "theta_learning_rate": [_POSITIVE, None],
+        "n_sweeps": [NumberInterval(Integral, 0, None, closed="left")],
         "point_estimate": [StrOptions({"marginal", "sample", "best"})],
         "observed_nodes": [str, "array-like"],
         "n_jobs": [Integral, None],
@@ -70,64 +99,45 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         "random_state": ["random_state"],
     }
 
-    def _prior_for(self, known: KnownEdges) -> GraphPrior | None:
-        """The prior, checked; None for a prior score of zero."""
-        raise AssertionError("subclasses choose their prior")
+    @abstractmethod
+    def _prior_for(self, known: KnownEdges) -> GraphPrior:
+        """The prior, checked."""
 
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
+        """Log-odds of every pair beside the prior's."""
         return None
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=False)
-    @loses_nothing
-    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
-        """Sample graph and filter parameters given input-output pairs.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_pairs, n_nodes)
-            Inputs, a row for each pair and a column for each node.
-        Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
-            Outputs. nan where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
-        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-            What is known of the network: a `KnownEdges`; an array with 0 and 1 where the pair is known and nan where
-            it is not; or a boolean array (True = known) together with `known_adjacency`. None: nothing.
-        known_adjacency : array, sparse matrix or networkx.Graph, default=None
-            The network where a boolean `known_mask` is True.
-
-        Returns
-        -------
-        self
-            The fitted identifier.
-        """
-        inputs, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
-        _check_units(inputs, outputs)
-        task = self._task(inputs, outputs, known)
-        for name, value in self._run(task, {"X": X, "y": Y}).items():
-            setattr(self, name, value)
-        self._fit_findings = self._assess()
-        for finding in self._fit_findings:
-            if finding.severity == "trouble":
-                warn_caller(finding.warning, finding.category)
-        return self
-
-    def _task(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges) -> SamplingTask:
-        settings, prior = self._settings(), self._prior_for(known)
-        if prior is not None:
-            settings = settings._replace(sigmas=prior.nearest_sigmas(settings.sigmas))
-        return SamplingTask(
-            inputs=inputs,
-            outputs=outputs,
-            known=known,
-            filter=self._resolved_filter(),
+    def _identify(self, experiments: Experiments) -> PosteriorResult:
+        _check_units(experiments)
+        prior = self._prior_for(experiments.known)
+        task = SamplingTask(
+            experiments=experiments,
             prior=prior,
-            evidence=self._evidence_for(known),
-            settings=settings,
-            algorithm=self.algorithm,
+            evidence=self._evidence_for(experiments.known),
+            kernels=self._kernels(prior),
+            noise_std=self.noise_std,
             device=resolve_device(self.device),
         )
+        return self._run(task)
 
-    def _settings(self) -> AnnealingSettings:
+    def _kernels(self, prior: GraphPrior) -> tuple[Kernel, ...]:
+        """Annealed Langevin dynamics, then sweeps over binary graphs."""
+        sigmas = prior.nearest_sigmas(self._sigmas())
+        common: dict[str, Any] = {"temperature": self.temperature, "noise_std": self.noise_std}
+        langevin = LangevinKernel(
+            sigmas,
+            self.n_steps,
+            step_size=self.step_size,
+            theta_learning_rate=self.theta_learning_rate,
+            **common,
+        )
+        if not self.n_sweeps:
+            return (langevin,)
+        # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
+        parts = (sigmas[0], N_PARTS) if prior.conditions_on_known else (sigmas[-1], 1)
+        return langevin, SweepKernel(self.n_sweeps, *parts, **common)
+
+    def _sigmas(self) -> tuple[float, ...]:
         if self.sigma_min > self.sigma_max:
             raise ValueError(
                 f"sigma_min={self.sigma_min!r} is above sigma_max={self.sigma_max!r}; expected the smaller one."
@@ -135,25 +145,17 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         largest_step = (self.step_size or 0.0) * (self.sigma_max / self.sigma_min) ** 2
         if largest_step > _LARGEST_STEP:
             raise ValueError(
-                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest noise level; expected "
-                f"at most {_LARGEST_STEP:g}, beyond which single precision overflows."
+                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest annealing level; "
+                f"expected at most {_LARGEST_STEP:g}, beyond which single precision overflows."
             )
-        spaced = np.linspace if self.algorithm == "langevin" else np.geomspace
-        return AnnealingSettings(
-            sigmas=tuple(float(sigma) for sigma in spaced(self.sigma_max, self.sigma_min, self.n_levels)),
-            n_steps=self.n_steps,
-            step_size=self.step_size,
-            temperature=self.temperature,
-            theta_learning_rate=self.theta_learning_rate,
-            noise_std=self.noise_std,
-        )
+        return tuple(float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels))
 
-    def _run(self, task: SamplingTask, data: dict[str, Any]) -> dict[str, Any]:
-        """Run the chains, tell the callbacks, and return the fitted attributes."""
-        batches = batches_of(draw_seeds(self.random_state, self.n_chains))
+    def _run(self, task: SamplingTask) -> PosteriorResult:
+        """Run the chains, and tell the callbacks."""
+        data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
         root = self._init_callback_context(max_subtasks=len(batches), sequential_subtasks=False)
         root.call_on_fit_task_begin(estimator=self, **data)
-        contexts, readers = self._follow(root, task, data, len(batches))
+        contexts, readers = self._follow(root, task, len(batches))
         draws: list[ChainDraws] = []
         with closing(run_chains(task, batches, self.n_jobs, readers)) as running:
             for context, batch in zip(contexts, running, strict=False):
@@ -161,46 +163,37 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
                 is_enough = context.call_on_fit_task_end(
                     estimator=self, **data, reconstruction_attributes=lambda: self._attributes_or_none(draws, task)
                 )
-                if is_enough or self._was_stopped(batch, task):  # fewer chains are still chains
+                if is_enough or _was_stopped(batch, task):  # fewer chains are still chains
                     break
-        attributes = self._attributes(draws, task)
-        if any(self._was_stopped(batch, task) for batch in draws):
-            warn_caller(
-                "a callback stopped the fit before its last step; the result is that of the steps so far.",
-                ConvergenceWarning,
-            )
+        result = self._result(draws, task)
+        attributes = {**self._given_attributes(task.experiments), **result.attributes()}
         root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
-        return attributes
+        return result
 
-    def _follow(
-        self, root: Any, task: SamplingTask, data: dict[str, Any], n_batches: int
-    ) -> tuple[list[Any], list[Reader | None]]:
-        """A context for each batch of chains, and who is told of its steps: nobody where there are no callbacks."""
+    def _follow(self, root: Any, task: SamplingTask, n_batches: int) -> tuple[list[Any], list[Reader | None]]:
+        """A context for each batch of chains, and what is told of its steps: nothing where there are no callbacks."""
         contexts = [
-            root.subcontext(task_name="batch of chains", task_id=batch, max_subtasks=task.n_recorded_steps)
+            root.subcontext(task_name="batch of chains", task_id=batch, max_subtasks=task.n_steps)
             for batch in range(n_batches)
         ]
         for context in contexts:
-            context.call_on_fit_task_begin(estimator=self, **data)
+            context.call_on_fit_task_begin(estimator=self, **task.experiments.given)
         if not has_callbacks(self):
             return contexts, [None] * n_batches
-        name = "noise level" if self.algorithm == "langevin" else "sweep"
-        return contexts, [FitFollower(self, context, data, name, task.known, task.filter) for context in contexts]
-
-    @staticmethod
-    def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
-        return len(batch.trace_sigma) < task.n_recorded_steps
+        return contexts, [FitFollower(self, context, task.experiments, "step") for context in contexts]
 
     def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
-        return self._attributes(batches, task) if any(_finite(batch).any() for batch in batches) else None
+        if not any(_finite(batch).any() for batch in batches):
+            return None
+        return {**self._given_attributes(task.experiments), **self._result(batches, task).attributes()}
 
-    def _attributes(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any]:
+    def _result(self, batches: Sequence[ChainDraws], task: SamplingTask) -> PosteriorResult:
         """All that a fit leaves behind, from the batches of chains that were run."""
-        draws = _joined(batches)
+        draws, known = _joined(batches), task.experiments.known
         finite = _finite(draws)
         if not finite.any():
             raise FloatingPointError(
-                f"all {len(finite)} chains diverged; {diverged_advice(self.step_size)} Check that "
+                f"all {len(finite)} chains diverged; {diverged_advice(task.kernels)}. Check that "
                 f"noise_std={self.noise_std!r} fits the units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
@@ -209,30 +202,31 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         theta_samples = draws.theta.reshape(-1, draws.theta.shape[-1])
         # What was given is reported as it was given, and not as single precision has it.
         noise = draws.noise_std.ravel() if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
-        point = self._point_estimate(draws, task)
-        return {
-            "_draws": draws,
-            "known_edges_": task.known,
-            "filter_": task.filter,
-            "prior_": task.prior,
-            "edge_probabilities_": task.known.fill(draws.edge_probability.mean(0)),
-            **point,
-            "theta_samples_": theta_samples,
-            "theta_std_": theta_samples.std(0),
-            "noise_std_samples_": noise,
-            "noise_std_": float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std),
-            "diagnostics_": {
-                **diagnose(draws, task.known, int((~finite).sum()), int(stuck.sum())),
-                **assess_fit(
-                    task.inputs,
-                    task.outputs,
-                    task.predict(point["adjacency_"], point["theta_refitted_"]),
-                    point["adjacency_"].astype(np.float64),
-                ),
-            },
-        }
+        point, probabilities = self._point_estimate(draws, task), known.fill(draws.edge_probability.mean(0))
+        diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
+        noise_std = float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std)
+        stopped = any(_was_stopped(batch, task) for batch in batches)
+        return PosteriorResult(
+            edge_probabilities=probabilities,
+            adjacency=point.adjacency,
+            theta=point.theta,
+            theta_refitted=point.refit.theta,
+            theta_standard_error=point.refit.standard_error,
+            theta_samples=theta_samples,
+            theta_std=theta_samples.std(0),
+            noise_std=noise_std,
+            noise_std_samples=noise,
+            prior=task.prior,
+            diagnostics=diagnostics,
+            draws=draws,
+            findings=(
+                *fit_findings(diagnostics, noise_std, self.noise_std is not None, task.experiments),
+                *mixing_findings(diagnostics, point.n_inferred(known), diverged_advice(task.kernels)),
+                *([_STOPPED] if stopped else []),
+            ),
+        )
 
-    def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> dict[str, Any]:
+    def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> _PointEstimate:
         if self.point_estimate == "marginal":
             graph, theta = draws.edge_probability.mean(0) > 0.5, draws.theta.mean((0, 1))
         elif self.point_estimate == "sample":
@@ -240,19 +234,15 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         else:
             best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
             graph, theta = draws.graphs[best], draws.theta[best]
-        adjacency = task.known.fill(graph)
+        adjacency, experiments = task.experiments.known.fill(graph), task.experiments
         refit = refit_theta(task.problem(torch.float64), adjacency, theta, self.noise_std)
-        return {
-            "adjacency_": adjacency.astype(np.int64),
-            "theta_": refit.theta if self.point_estimate == "best" else np.asarray(theta, dtype=np.float64),
-            "theta_refitted_": refit.theta,
-            "theta_standard_error_": refit.standard_error,
-        }
-
-    def _assess(self) -> list[Finding]:
-        power, n_measured = self._output_power, self._n_measured
-        fit = fit_findings(self.diagnostics_, self.noise_std_, self.noise_std is not None, power, n_measured)
-        return [*fit, *mixing_findings(self)]
+        predicted = task.predict(adjacency, refit.theta)
+        return _PointEstimate(
+            adjacency.astype(np.int64),
+            refit.theta if self.point_estimate == "best" else np.asarray(theta, dtype=np.float64),
+            refit,
+            assess_fit(experiments.inputs, experiments.outputs, predicted, adjacency),
+        )
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible intervals of the filter's parameters.
@@ -317,8 +307,12 @@ class PosteriorIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
         return adjacencies, self._draws.theta[chains, draws].copy()
 
 
-def _check_units(inputs: FloatArray, outputs: FloatArray) -> None:
-    for name, values in (("X", inputs), ("Y", outputs)):
+def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
+    return len(batch.trace_sigma) < task.n_steps
+
+
+def _check_units(experiments: Experiments) -> None:
+    for name, values in (("X", experiments.inputs), ("Y", experiments.outputs)):
         largest = float(np.nanmax(np.abs(values), initial=0.0))
         if largest and not _SMALLEST <= largest <= _LARGEST:
             raise ValueError(
@@ -339,7 +333,8 @@ def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
         return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
 
     joined = {name: np.concatenate([part(batch, name) for batch in batches]) for name in _OF_CHAINS}
-    return ChainDraws(**joined, trace_sigma=batches[0].trace_sigma[:n_steps])
+    shared = {name: getattr(batches[0], name)[:n_steps] for name in _OF_STEPS}
+    return ChainDraws(**joined, **shared)
 
 
 def _finite(draws: ChainDraws) -> npt.NDArray[np.bool_]:

@@ -6,27 +6,29 @@ say nothing of the pair. Where edges and non-edges are known, their strengths sa
 
 from __future__ import annotations
 
-import warnings
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.special import expit, logit
-from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from .._findings import Finding
 from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._torch import torch_threads
 from .._validation import FloatArray
 from ..filters import GraphFilter
+from ..graphs import EdgeSpace
 from ..samplers import Problem, fit_theta
-from ._base import BaseSystemIdentifier, loses_nothing
+from ._base import BaseSystemIdentifier
+from ._result import Experiments, Identification
 
 __all__ = [
     "LARGEST_PENALTY",
@@ -171,7 +173,7 @@ def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = 
         Edges and probabilities of the unknown pairs.
     """
     strengths = matrix[known.unknown_pairs()]
-    rows, columns = np.nonzero(np.triu(known.mask & np.isfinite(matrix), 1))
+    rows, columns = EdgeSpace.of_mask(known.mask & np.isfinite(matrix)).ends()
     reference, is_edge = matrix[rows, columns], known.values[rows, columns] == 1
     calibrated = bool(is_edge.any() and not is_edge.all())
     if calibrated:
@@ -206,7 +208,7 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
     """
     full = strengths_given(known)
     matrix = full.matrix.copy()
-    rows, columns = np.nonzero(np.triu(known.mask, 1))
+    rows, columns = known.known_pairs().ends()
     is_edge = known.values[rows, columns] == 1
     if is_edge.all() or not is_edge.any():
         return full  # one sort of pair is nothing to compare with
@@ -284,8 +286,17 @@ def _to_unit_scale(signals: FloatArray) -> FloatArray:
     return np.asarray(scaled / np.sqrt(np.nanmean(scaled**2)))
 
 
-class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
-    """Base of the identifiers that rank pairs by a strength and fit theta to the network that results."""
+@dataclass(frozen=True, kw_only=True)
+class _StrengthResult(Identification):
+    strengths: FloatArray  # (nodes, nodes)
+    n_iter: int
+
+
+class StrengthIdentifier(BaseSystemIdentifier):
+    """Base of the identifiers that rank pairs by a strength and fit theta to the graph that results.
+
+    A subclass writes `_strengths`. Where edges and non-edges are known, their strengths say what strength an edge has.
+    """
 
     _parameter_constraints = {
         "filter": [str, GraphFilter],
@@ -295,49 +306,27 @@ class StrengthIdentifier(CallbackSupportMixin, BaseSystemIdentifier):
 
     threshold: float | None
 
+    @abstractmethod
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        """Strengths from inputs and outputs (pairs, nodes) of unit root mean square; nan where nothing was measured."""
-        raise AssertionError("subclasses know how strong a pair is")
+        """Strengths from inputs and outputs (experiments, nodes) of unit rms; nan where nothing was measured."""
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=False)
-    @loses_nothing
-    def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
-        """Find the network, then fit the filter's parameters on it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_pairs, n_nodes)
-            Inputs, a row for each pair and a column for each node.
-        Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
-            Outputs. nan where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
-        known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-            What is known of the network, as for `LangevinSystemIdentifier`.
-        known_adjacency : array, sparse matrix or networkx.Graph, default=None
-            The network where a boolean `known_mask` is True.
-
-        Returns
-        -------
-        self
-            The fitted identifier.
-        """
-        X, outputs, known = self._validate(X, Y, known_mask, known_adjacency)
-        filter = self._resolved_filter()
+    def _identify(self, experiments: Experiments) -> Identification:
+        X, outputs, known, filter = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
         strengths = self._strengths(_to_unit_scale(X), _to_unit_scale(outputs), known, filter)
-        if strengths.warning:
-            # Through the wrappers around fit to its caller.
-            warnings.warn(strengths.warning, ConvergenceWarning, stacklevel=5)
         reading = read_edges(strengths.matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)
         fitted = fit_filter(X, outputs, adjacency, filter)
-        self.known_edges_, self.filter_ = known, filter
-        self.strengths_ = strengths.matrix
-        self.edge_probabilities_ = known.fill(reading.probabilities)
-        self.adjacency_ = adjacency.astype(np.int64)
-        self.theta_, self.noise_std_ = fitted
-        self.n_iter_ = strengths.n_iter
-        self.diagnostics_ = {"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics}
+        trouble = (Finding.trouble(strengths.warning, ConvergenceWarning),) if strengths.warning else ()
         root.call_on_fit_task_end(estimator=self)
-        return self
+        return _StrengthResult(
+            edge_probabilities=known.fill(reading.probabilities),
+            adjacency=adjacency.astype(np.int64),
+            theta=fitted.theta,
+            noise_std=fitted.noise_std,
+            diagnostics={"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics},
+            findings=trouble,
+            strengths=strengths.matrix,
+            n_iter=strengths.n_iter,
+        )

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..graphs import upper_half_mirrored
+
 __all__ = ["FLOAT", "NoiseLaw", "random_known", "symmetric_normal", "uniform"]
 
 # Of weights, graphs and random numbers, whatever torch's default type is.
@@ -68,8 +70,7 @@ def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
 def symmetric_normal(like: Tensor, generator: torch.Generator) -> Tensor:
     """Standard normal noise with one draw for each pair and a zero diagonal."""
     draws = torch.randn(like.shape, generator=generator, device=generator.device, dtype=FLOAT)
-    upper = torch.triu(draws, 1).to(like)
-    return upper + upper.mT
+    return upper_half_mirrored(draws.to(like))
 
 
 def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -80,5 +81,4 @@ def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
 def random_known(like: Tensor, generator: torch.Generator) -> Tensor:
     """A random share of the pairs of each graph, as a mask of ones and zeros."""
     share = uniform((len(like), 1, 1), generator)
-    upper = torch.triu(uniform(like.shape, generator) < share, 1).to(like)
-    return upper + upper.mT
+    return upper_half_mirrored((uniform(like.shape, generator) < share).to(like))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ._base import Denoiser, GraphPrior
-from ._closed_form import ErdosRenyiPrior, StochasticBlockPrior
+from ._closed_form import ErdosRenyiPrior, FlatPrior, StochasticBlockPrior
 from ._score import GraphPriorScore
 from ._shipped import list_priors, load_prior
 
 __all__ = [
     "Denoiser",
     "ErdosRenyiPrior",
+    "FlatPrior",
     "GraphPrior",
     "GraphPriorScore",
     "StochasticBlockPrior",

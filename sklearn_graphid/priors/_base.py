@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,13 @@ from torch import Tensor
 
 from .._torch import resolve_device
 from .._validation import FloatArray, as_float_array
+from ..samplers import Denoiser
 
 __all__ = ["Denoiser", "GraphPrior"]
 
 
 # The square of the noise level must be a float32 that can be divided by.
 _SIGMA_RANGE = (1e-15, 1e15)
-
-
-class Denoiser(Protocol):
-    """E[clean adjacency | noisy one] for many chains."""
-
-    def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        """Clean (chains, nodes, nodes) matrices.
-
-        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
-        """
 
 
 class GraphPrior(BaseEstimator, ABC):

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from .._validation import as_float_array, check_edge_probabilities
+from ..graphs import upper_half_mirrored
 from ._base import Denoiser, GraphPrior
 
-__all__ = ["ErdosRenyiPrior", "StochasticBlockPrior", "independent_denoiser"]
+__all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_denoiser"]
 
 
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
@@ -21,10 +22,33 @@ def independent_denoiser(log_odds: Tensor) -> Denoiser:
 
     def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
         # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
-        upper = torch.triu(torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds), 1)
-        return upper + upper.mT
+        return upper_half_mirrored(torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds))
 
     return denoise
+
+
+class FlatPrior(GraphPrior):
+    """A prior that says nothing.
+
+    On relaxed matrices its score is zero, as in the paper's baseline without a prior. Of a pair that is an edge or not,
+    given all others, it says that both are equally likely.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid.priors import FlatPrior
+    >>> print(FlatPrior().score_function(np.array([[0.0, 0.4], [0.4, 0.0]]), sigma=0.5))
+    [[0. 0.]
+     [0. 0.]]
+    """
+
+    conditions_on_known = True
+
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
+        def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+            return adjacency if known is None else torch.full_like(adjacency, 0.5)
+
+        return denoise
 
 
 class ErdosRenyiPrior(GraphPrior):

@@ -9,46 +9,51 @@ from ._diagnostics import (
     rank_r_hat,
     stuck_chains,
 )
-from ._edge_flip import Sweep, edge_flip_gibbs, sweep_schedule
-from ._langevin import (
-    AnnealingSettings,
+from ._kernel import (
     ChainState,
     Denoiser,
-    LevelTrace,
-    annealed_langevin,
+    Draw,
+    Kernel,
+    RandomSource,
+    Step,
+    StepInfo,
     initial_state,
-    langevin_step,
+    run_kernels,
 )
-from ._noise import ChainNoise
+from ._langevin import LangevinKernel, langevin_step
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
-from ._theta import AdamState, ThetaFit, adam_step, fit_theta, leap_theta, sample_noise_std, sample_theta
+from ._rng import ChainRNG
+from ._sweeps import SweepKernel
+from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 
 __all__ = [
     "AdamState",
-    "AnnealingSettings",
-    "ChainNoise",
+    "ChainRNG",
     "ChainState",
     "Denoiser",
-    "LevelTrace",
+    "Draw",
+    "Kernel",
+    "LangevinKernel",
     "Likelihood",
     "Problem",
-    "Sweep",
+    "RandomSource",
+    "Step",
+    "StepInfo",
+    "SweepKernel",
     "ThetaFit",
     "adam_step",
-    "annealed_langevin",
     "bulk_sample_size",
     "chain_standard_error",
-    "edge_flip_gibbs",
     "expected_changes",
     "fit_theta",
     "initial_state",
     "langevin_step",
-    "leap_theta",
+    "propose_theta_globally",
     "rank_r_hat",
+    "run_kernels",
     "sample_noise_std",
     "sample_prior",
     "sample_theta",
     "stuck_chains",
-    "sweep_schedule",
 ]

@@ -1,85 +1,29 @@
 """Annealed Langevin dynamics for graph and theta: Algorithm 1 of the paper.
 
-One level of noise after the other, from coarse to fine, the unknown pairs drift up the posterior's gradient and are
-shaken by noise, while theta follows. `langevin_step` is the recursion, `annealed_langevin` the two loops around it.
+One annealing level after the other, from coarse to fine, the unknown pairs drift up the posterior's gradient and are
+shaken at random, while theta follows. `langevin_step` is the recursion, `LangevinKernel` the two loops around it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._theta import AdamState, adam_step, sample_noise_std, sample_theta
 
-__all__ = [
-    "AnnealingSettings",
-    "ChainState",
-    "LevelTrace",
-    "NormalSource",
-    "annealed_langevin",
-    "initial_state",
-    "langevin_step",
-]
+__all__ = ["LangevinKernel", "LangevinState", "langevin_step"]
 
 # The curvature changes as the chains move, so a step that is derived from it is renewed this often.
 _STEPS_BETWEEN_CURVATURES = 10
 # Pairs move a little in a step, while a draw of theta is nearly independent of the last and costs a third of a step; so
 # it is made this often, and at the end of a level. Adam's steps are the paper's, one for each step of the pairs.
 _STEPS_BETWEEN_THETAS = 4
-
-Denoiser = Callable[..., Tensor]  # (adjacency, sigma[, known]): see `priors`, which samplers do not import
-
-
-class NormalSource(Protocol):
-    """Where the randomness of the chains comes from."""
-
-    def normal(self, *shape: int) -> Tensor:
-        """Standard normal numbers, (chains, *shape)."""
-
-    def uniform(self, *shape: int) -> Tensor:
-        """Uniform numbers, (chains, *shape)."""
-
-    def gamma(self, shape_parameter: float) -> Tensor:
-        """Gamma numbers of scale one, (chains,)."""
-
-
-class ChainState(NamedTuple):
-    """What the next step needs."""
-
-    pairs: Tensor  # (chains, unknown pairs), real numbers on their way to 0 or 1
-    theta: Tensor  # (chains, parameters)
-    noise_std: Tensor  # (chains,)
-
-
-class AnnealingSettings(NamedTuple):
-    """The numbers of Algorithm 1.
-
-    `step_size` is the paper's epsilon; None derives the step from the curvature. `theta_learning_rate` is Adam's; None
-    draws theta from its posterior instead. `noise_std` None draws the noise level as well. `n_parts` is the
-    edge-flip sampler's: into how many parts it divides the pairs where the prior can take the others for known.
-    """
-
-    sigmas: tuple[float, ...]
-    n_steps: int
-    step_size: float | None
-    temperature: float
-    theta_learning_rate: float | None
-    noise_std: float | None
-    n_parts: int = 1
-
-
-class LevelTrace(NamedTuple):
-    """What a level of noise tells about itself; never read by the next one."""
-
-    sigma: float
-    step_size: Tensor  # (chains,)
-    log_likelihood: Tensor  # (chains,) at the end of the level
-    theta: Tensor  # (chains, parameters) likewise
 
 
 def langevin_step(
@@ -90,92 +34,112 @@ def langevin_step(
     return pairs + step * drift + (2 * step * temperature).sqrt() * normal
 
 
-def initial_state(problem: Problem, noise: NormalSource, noise_std: float | None) -> ChainState:
-    """Start at random, as the published runs do.
+class LangevinState(NamedTuple):
+    """What the next annealing level needs."""
 
-    Their matrix of normal draws (mean 0.5, standard deviation 0.1) is halved when it is made symmetric, so that the
-    pairs start around 0.25; theta starts at a draw from the range that the filter names.
-    """
-    pairs = 0.5 * (0.5 + 0.1 * noise.normal(problem.n_unknown))
-    low, high = torch.tensor(problem.filter.initial_range(), dtype=pairs.dtype, device=pairs.device).unbind(1)
-    theta = low + (high - low) * noise.uniform(len(low))
-    if noise_std is None:
-        noise_std = problem.scale
-    start = torch.full_like(theta[:, 0], noise_std)
-    return ChainState(pairs, theta, start)
+    chain: ChainState
+    adam: AdamState
+    level: int
 
 
-def annealed_langevin(
-    problem: Problem, denoise: Denoiser | None, settings: AnnealingSettings, noise: NormalSource, state: ChainState
-) -> Iterator[tuple[ChainState, LevelTrace]]:
-    """Run Algorithm 1 and yield at the end of every level.
+@dataclass(frozen=True)
+class LangevinKernel(Kernel):
+    """Annealed Langevin dynamics on the relaxed matrix; a step of the kernel is one annealing level.
 
     Parameters
     ----------
-    problem : Problem
-        Data, filter and what is known.
-    denoise : callable or None
-        E[A | A~] under the prior; None for a prior score of zero (the paper's "Langevin without prior").
-    settings : AnnealingSettings
-        The schedule.
-    noise : NormalSource
-        The randomness.
-    state : ChainState
-        Where to start.
-
-    Yields
-    ------
-    state, trace : ChainState and LevelTrace
-        After each level.
+    sigmas : tuple of float
+        The annealing levels, largest first.
+    n_steps_per_level : int
+        The paper's T.
+    step_size : float or None
+        The paper's epsilon. None derives the step from the curvature, so that units do not matter.
+    temperature : float
+        The paper's tau.
+    theta_learning_rate : float or None
+        Adam's. None draws theta from its posterior instead.
+    noise_std : float or None
+        The measurement noise. None draws it too.
     """
-    adam = AdamState.zeros_like(state.theta)
-    for sigma in settings.sigmas:
-        for step in range(settings.n_steps):
-            if step % _STEPS_BETWEEN_CURVATURES == 0:
-                step_size = _step_size(problem, settings, sigma, state)
-            adjacency = problem.assemble(state.pairs)
-            drift = problem.likelihood(adjacency, state.theta, state.noise_std).pair_gradient
-            if denoise is not None:
-                drift = drift + (problem.gather(denoise(adjacency, sigma)) - state.pairs) / sigma**2
-            normal = noise.normal(problem.n_unknown)
-            pairs = langevin_step(state.pairs, drift, step_size[:, None], settings.temperature, normal)
-            state = state._replace(pairs=pairs.clamp(-sigma, 1 + sigma))
-            is_due = step % _STEPS_BETWEEN_THETAS == 0 or step == settings.n_steps - 1
-            if is_due or settings.theta_learning_rate is not None:
-                state, adam = _update_theta(problem, settings, noise, state, adam)
-        adjacency = problem.assemble(state.pairs)
-        log_likelihood = problem.log_likelihood(adjacency, state.theta, state.noise_std)
-        yield state, LevelTrace(sigma, step_size, log_likelihood, state.theta)
+
+    step_name: ClassVar[str] = "annealing level"
+
+    sigmas: tuple[float, ...]
+    n_steps_per_level: int
+    step_size: float | None = None
+    temperature: float = 1.0
+    theta_learning_rate: float | None = None
+    noise_std: float | None = None
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.sigmas)
+
+    def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> LangevinState:
+        return LangevinState(chain, AdamState.zeros_like(chain.theta), 0)
+
+    def step(
+        self, problem: Problem, denoise: Denoiser, state: LangevinState, rng: RandomSource
+    ) -> tuple[LangevinState, StepInfo]:
+        chain, adam, level = state
+        sigma = self.sigmas[level]
+        for number in range(self.n_steps_per_level):
+            if number % _STEPS_BETWEEN_CURVATURES == 0:
+                step_size = self._step_size(problem, sigma, chain)
+            adjacency = problem.assemble(chain.pairs)
+            drift = problem.likelihood(adjacency, chain.theta, chain.noise_std).pair_gradient
+            drift = drift + (problem.gather(denoise(adjacency, sigma)) - chain.pairs) / sigma**2
+            normal = rng.normal(problem.n_unknown)
+            pairs = langevin_step(chain.pairs, drift, step_size[:, None], self.temperature, normal)
+            chain = chain._replace(pairs=pairs.clamp(-sigma, 1 + sigma))
+            is_due = number % _STEPS_BETWEEN_THETAS == 0 or number == self.n_steps_per_level - 1
+            if is_due or self.theta_learning_rate is not None:
+                chain, adam = self._update_theta(problem, chain, adam, rng)
+        log_likelihood = problem.log_likelihood(problem.assemble(chain.pairs), chain.theta, chain.noise_std)
+        info = StepInfo(sigma, _rounded(chain.pairs), log_likelihood, torch.zeros_like(log_likelihood))
+        return LangevinState(chain, adam, level + 1), info
+
+    def draw(self, problem: Problem, state: LangevinState, info: StepInfo) -> Draw:
+        # The last step of the algorithm: every pair is projected onto 0 or 1.
+        pairs, theta, noise_std = state.chain
+        graphs = _rounded(pairs)
+        log_likelihood = problem.log_likelihood(problem.assemble(graphs), theta, noise_std)
+        log_likelihood = torch.where(torch.isfinite(pairs).all(1), log_likelihood, torch.nan)
+        return Draw(graphs, theta, noise_std, log_likelihood, info.log_prior, graphs)
+
+    def advice_on_divergence(self) -> str:
+        return "" if self.step_size is None else "use a smaller step_size, or None"
+
+    def _update_theta(
+        self, problem: Problem, chain: ChainState, adam: AdamState, rng: RandomSource
+    ) -> tuple[ChainState, AdamState]:
+        # theta answers to the soft matrix, not to the rounded one, as in the published runs.
+        adjacency = problem.assemble(chain.pairs)
+        if self.theta_learning_rate is not None:
+            gradient = problem.likelihood(adjacency, chain.theta, chain.noise_std).theta_gradient
+            theta, adam = adam_step(chain.theta, -gradient, adam, self.theta_learning_rate)
+            chain = chain._replace(theta=problem.filter.constrain(theta))
+        else:
+            normal, uniform = rng.normal(chain.theta.shape[1]), rng.uniform()
+            temperature = self.temperature
+            theta, _ = sample_theta(problem, adjacency, chain.theta, chain.noise_std, normal, uniform, temperature)
+            chain = chain._replace(theta=theta)
+        if self.noise_std is None:
+            gamma = rng.gamma(0.5 * problem.n_measured)
+            chain = chain._replace(noise_std=sample_noise_std(problem, adjacency, chain.theta, gamma))
+        return chain, adam
+
+    def _step_size(self, problem: Problem, sigma: float, chain: ChainState) -> Tensor:
+        """The paper's alpha = epsilon sigma_l^2 / sigma_L^2 for every chain, or a step that the curvature allows."""
+        if self.step_size is not None:
+            return torch.full_like(chain.noise_std, self.step_size * sigma**2 / self.sigmas[-1] ** 2)
+        # The annealed prior curves by at most 1 / sigma^2 against the likelihood's largest eigenvalue. Half the inverse
+        # of their sum keeps the recursion stable with a factor of four to spare, whatever the units of X, Y and noise.
+        return 0.5 / (1 / sigma**2 + largest_curvature(problem, chain))
 
 
-def _update_theta(
-    problem: Problem, settings: AnnealingSettings, noise: NormalSource, state: ChainState, adam: AdamState
-) -> tuple[ChainState, AdamState]:
-    # theta answers to the soft matrix, not to the rounded one, as in the published runs.
-    adjacency = problem.assemble(state.pairs)
-    if settings.theta_learning_rate is not None:
-        gradient = problem.likelihood(adjacency, state.theta, state.noise_std).theta_gradient
-        theta, adam = adam_step(state.theta, -gradient, adam, settings.theta_learning_rate)
-        state = state._replace(theta=problem.filter.constrain(theta))
-    else:
-        normal, uniform = noise.normal(state.theta.shape[1]), noise.uniform()
-        temperature = settings.temperature
-        theta, _ = sample_theta(problem, adjacency, state.theta, state.noise_std, normal, uniform, temperature)
-        state = state._replace(theta=theta)
-    if settings.noise_std is None:
-        gamma = noise.gamma(0.5 * problem.n_measured)
-        state = state._replace(noise_std=sample_noise_std(problem, adjacency, state.theta, gamma))
-    return state, adam
-
-
-def _step_size(problem: Problem, settings: AnnealingSettings, sigma: float, state: ChainState) -> Tensor:
-    """The paper's alpha = epsilon sigma_l^2 / sigma_L^2 for every chain, or a step that the curvature allows."""
-    if settings.step_size is not None:
-        alpha = settings.step_size * sigma**2 / settings.sigmas[-1] ** 2
-        return torch.full_like(state.noise_std, alpha)
-    # The annealed prior curves by at most 1 / sigma^2 against the likelihood's largest eigenvalue. Half the inverse
-    # of their sum keeps the recursion stable with a factor of four to spare, whatever the units of X, Y and noise.
-    return 0.5 / (1 / sigma**2 + largest_curvature(problem, state))
+def _rounded(pairs: Tensor) -> Tensor:
+    return (pairs > 0.5).to(pairs.dtype)
 
 
 def largest_curvature(problem: Problem, state: ChainState, n_iterations: int = 6) -> Tensor:
@@ -190,7 +154,7 @@ def largest_curvature(problem: Problem, state: ChainState, n_iterations: int = 6
         moved = problem.filter.apply(problem.assemble(state.pairs + probe * direction), state.theta, problem.inputs)
         tangent = (moved - outputs) / probe * problem.measured
         gradient, _ = pullback(tangent / state.noise_std[:, None, None] ** 2)
-        direction = problem.gather(gradient + gradient.mT)
+        direction = problem.space.pull_back(gradient)
         eigenvalue = direction.norm(dim=1)
     # Power iterations approach from below.
     return 1.2 * eigenvalue.nan_to_num(posinf=math.inf)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..nn._training import symmetric_normal
-from ._langevin import Denoiser
+from ..graphs import upper_half_mirrored
+from ._kernel import Denoiser
 
 __all__ = ["sample_prior"]
 
@@ -46,8 +46,12 @@ def sample_prior(
     Tensor
         Symmetric, with a zero diagonal.
     """
-    noisy = torch.zeros(n_graphs, n_nodes, n_nodes)
-    noisy = (0.5 + sigmas[0] * symmetric_normal(noisy, generator)).to(device)
+
+    def symmetric_normal() -> Tensor:
+        draws = torch.randn(n_graphs, n_nodes, n_nodes, generator=generator, dtype=torch.float32)
+        return upper_half_mirrored(draws).to(device)
+
+    noisy = 0.5 + sigmas[0] * symmetric_normal()
     clean = denoise(noisy, sigmas[0])
     # The score draws the noisy graph to the clean one like a spring. With that held, the step is solved exactly: by
     # Euler's rule the noise would settle above sigma, the network would see more of it than it is told, and graphs too
@@ -55,8 +59,6 @@ def sample_prior(
     kept = math.exp(-_RELATIVE_STEP)
     for sigma in sigmas:
         for _ in range(_STEPS_PER_LEVEL):
-            shake = symmetric_normal(torch.empty(noisy.shape), generator).to(device)
-            noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * shake
+            noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * symmetric_normal()
             clean = denoise(noisy, sigma)
-    graphs = (clean > 0.5).to(clean.dtype)
-    return torch.triu(graphs, 1) + torch.triu(graphs, 1).mT
+    return upper_half_mirrored((clean > 0.5).to(clean.dtype))

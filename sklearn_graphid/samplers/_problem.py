@@ -12,6 +12,7 @@ from torch import Tensor
 from .._known_edges import KnownEdges
 from .._validation import FloatArray
 from ..filters import GraphFilter
+from ..graphs import EdgeSpace
 
 __all__ = ["Likelihood", "Problem"]
 
@@ -37,8 +38,7 @@ class Problem:
     targets: Tensor  # (pairs, nodes), zero where nothing was measured
     measured: Tensor  # (pairs, nodes), 1 where the output was measured and 0 elsewhere
     base: Tensor  # (nodes, nodes), the known edges
-    rows: Tensor  # (unknown pairs,)
-    columns: Tensor  # (unknown pairs,)
+    space: EdgeSpace  # the unknown pairs
     n_measured: int  # how many numbers were measured
 
     @classmethod
@@ -52,7 +52,6 @@ class Problem:
         dtype: torch.dtype = torch.float32,
     ) -> Problem:
         """Move the data to the device. nan in `outputs` means that nothing was measured there."""
-        rows, columns = known.unknown_pairs()
         return cls(
             filter=filter,
             # Frames keep their columns together, arrays their rows; products of the two differ in their last bits.
@@ -60,8 +59,7 @@ class Problem:
             targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),
             measured=torch.tensor(~np.isnan(outputs), dtype=dtype, device=device),
             base=torch.tensor(known.values, dtype=dtype, device=device),
-            rows=torch.tensor(rows, device=device),
-            columns=torch.tensor(columns, device=device),
+            space=known.space.to(device),
             n_measured=int((~np.isnan(outputs)).sum()),
         )
 
@@ -73,7 +71,7 @@ class Problem:
     @property
     def n_unknown(self) -> int:
         """Unknown pairs."""
-        return len(self.rows)
+        return self.space.n_free
 
     @property
     def scale(self) -> float:
@@ -90,22 +88,19 @@ class Problem:
         return self.n_measured == self.measured.numel()
 
     def assemble(self, pairs: Tensor) -> Tensor:
-        """Spread (chains, unknown pairs) into symmetric matrices (chains, nodes, nodes) over what is known."""
-        return self._spread(pairs, self.base)
-
-    def scatter(self, pairs: Tensor) -> Tensor:
-        """Spread (chains, unknown pairs) into symmetric matrices that are zero elsewhere."""
-        return self._spread(pairs, torch.zeros_like(self.base))
-
-    def _spread(self, pairs: Tensor, onto: Tensor) -> Tensor:
-        matrices = onto.expand(len(pairs), -1, -1).clone()
-        matrices[:, self.rows, self.columns] = pairs
-        matrices[:, self.columns, self.rows] = pairs
+        """Matrices (chains, nodes, nodes) with (chains, unknown pairs) in what is free, over what is known."""
+        matrices: Tensor = self.space.filled(pairs, self.base)
         return matrices
 
-    def gather(self, matrix: Tensor) -> Tensor:
-        """The unknown pairs' entries of symmetric matrices."""
-        return matrix[:, self.rows, self.columns]
+    def scatter(self, pairs: Tensor) -> Tensor:
+        """The same, zero where the graph is known."""
+        matrices: Tensor = self.space.filled(pairs, torch.zeros_like(self.base))
+        return matrices
+
+    def gather(self, matrices: Tensor) -> Tensor:
+        """The unknown pairs' entries (chains, unknown pairs) of matrices."""
+        pairs: Tensor = self.space.gather(matrices)
+        return pairs
 
     def residuals(self, adjacency: Tensor, theta: Tensor) -> Tensor:
         """Measured minus predicted outputs, zero where nothing was measured."""
@@ -122,7 +117,6 @@ class Problem:
         residuals = (self.targets - outputs) * self.measured
         gradient, theta_gradient = pullback(residuals / noise_std[:, None, None] ** 2)
         squares = residuals.square().sum((-2, -1))
-        # A pair stands twice in the matrix, so both entries carry its gradient.
-        pair_gradient = self.gather(gradient + gradient.mT)
+        pair_gradient = self.space.pull_back(gradient)
         log_likelihood = -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()
         return Likelihood(log_likelihood, pair_gradient, theta_gradient)

@@ -1,4 +1,4 @@
-"""What becomes of the filter's parameters: a step of Adam, a draw from their posterior, or their best fit."""
+"""Updates of theta and of the noise level: an Adam step, a draw from the posterior, a least-squares fit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = [
     "ThetaFit",
     "adam_step",
     "fit_theta",
-    "leap_theta",
     "log_marginal_likelihood",
+    "propose_theta_globally",
     "sample_noise_std",
     "sample_theta",
     "theta_precision",
@@ -169,7 +169,7 @@ def sample_theta(
     return torch.where(accepted[:, None], proposal, theta), accepted
 
 
-def leap_theta(
+def propose_theta_globally(
     problem: Problem,
     adjacency: Tensor,
     theta: Tensor,

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from .._torch import seeded_generator
 
-__all__ = ["ChainNoise"]
+__all__ = ["ChainRNG"]
 
 
-class ChainNoise:
+class ChainRNG:
     """Independent random streams, one for each chain.
 
     Parameters

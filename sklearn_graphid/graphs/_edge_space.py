@@ -1,0 +1,137 @@
+"""The entries of an adjacency matrix that are free, and how a vector of them becomes a matrix and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+__all__ = ["EdgeSpace", "flipped_graphs", "upper_half_mirrored"]
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeSpace:
+    """Pairs of nodes whose edge is free to be there or not.
+
+    In an undirected graph a pair stands twice in the matrix, at (i, j) and (j, i); in a directed one every ordered
+    pair stands alone. This class is the only place that knows the difference: whatever sets, reads, flips or
+    differentiates by a pair goes through it. Methods take numpy arrays, or tensors after `to`.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes of the graph.
+    rows, columns : ndarray or Tensor of shape (n_free,)
+        One entry of the matrix for each free pair; row < column in an undirected graph.
+    directed : bool, default=False
+        Whether every ordered pair stands alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_graphid.graphs import EdgeSpace
+    >>> space = EdgeSpace.of_mask(np.array([[0, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=bool))
+    >>> space.n_free
+    2
+    >>> space.filled(np.array([5.0, 7.0]), np.zeros((3, 3)))
+    array([[0., 0., 5.],
+           [0., 0., 7.],
+           [5., 7., 0.]])
+    """
+
+    n_nodes: int
+    rows: Any
+    columns: Any
+    directed: bool = False
+
+    @classmethod
+    def of_mask(cls, free: BoolArray, directed: bool = False) -> EdgeSpace:
+        """The pairs where a square boolean array is True; the diagonal is never free."""
+        counted = free & ~np.eye(len(free), dtype=bool)
+        rows, columns = np.nonzero(counted if directed else np.triu(counted, 1))
+        return cls(len(free), rows, columns, directed)
+
+    @classmethod
+    def complete(cls, n_nodes: int, directed: bool = False) -> EdgeSpace:
+        """All pairs."""
+        return cls.of_mask(np.ones((n_nodes, n_nodes), dtype=bool), directed)
+
+    @property
+    def n_free(self) -> int:
+        """How many pairs there are."""
+        return len(self.rows)
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries of the matrix belong to a pair."""
+        return 1 if self.directed else 2
+
+    def ends(self) -> tuple[Any, Any]:
+        """Rows and columns."""
+        return self.rows, self.columns
+
+    def to(self, device: torch.device) -> EdgeSpace:
+        """The same for tensors on a device."""
+        rows, columns = (torch.as_tensor(places, device=device) for places in (self.rows, self.columns))
+        return replace(self, rows=rows, columns=columns)
+
+    def select(self, chosen: Any) -> EdgeSpace:
+        """The space of some of the pairs, by their numbers or by a mask."""
+        return replace(self, rows=self.rows[chosen], columns=self.columns[chosen])
+
+    def gather(self, matrices: Any) -> Any:
+        """The free entries (..., n_free) of matrices (..., n_nodes, n_nodes)."""
+        return matrices[..., self.rows, self.columns]
+
+    def write(self, matrices: Any, values: Any) -> None:
+        """Set the free entries of matrices (..., n_nodes, n_nodes) in place to values (..., n_free)."""
+        matrices[..., self.rows, self.columns] = values
+        if not self.directed:
+            matrices[..., self.columns, self.rows] = values
+
+    def filled(self, values: Any, onto: Any) -> Any:
+        """Copies of one matrix `onto` with values (..., n_free), or one number, in the free entries."""
+        if isinstance(onto, Tensor):
+            matrices: Any = onto.expand(*values.shape[:-1], *onto.shape).clone()
+        else:
+            matrices = np.broadcast_to(onto, (*np.shape(values)[:-1], *onto.shape)).copy()
+        self.write(matrices, values)
+        return matrices
+
+    def pull_back(self, gradients: Any) -> Any:
+        """Gradients by the free pairs (..., n_free) from those by the entries of the matrix (..., n_nodes, n_nodes)."""
+        one_way = self.gather(gradients)
+        return one_way if self.directed else one_way + gradients[..., self.columns, self.rows]
+
+    def entries(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and columns (..., n_entries) of the entries that belong to the pairs (...), given by their numbers."""
+        rows, columns = self.rows[pairs], self.columns[pairs]
+        if self.directed:
+            return rows[..., None], columns[..., None]
+        return torch.stack([rows, columns], -1), torch.stack([columns, rows], -1)
+
+    def set_pairs(self, adjacency: Tensor, chains: Tensor, pairs: Tensor, values: Tensor) -> None:
+        """Set one pair of each of some chains' matrices (chains, n_nodes, n_nodes) in place."""
+        rows, columns = self.entries(pairs)
+        adjacency[chains[:, None], rows, columns] = values[:, None]
+
+
+def flipped_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Copies (chains, flips, nodes, nodes) of binary graphs, each with its entries (chains, flips, entries) flipped."""
+    graphs = adjacency[:, None].repeat(1, rows.shape[1], 1, 1)
+    flat, rows, columns = graphs.view(-1, *adjacency.shape[1:]), rows.flatten(0, 1), columns.flatten(0, 1)
+    copies = torch.arange(len(flat), device=flat.device)[:, None]
+    flat[copies, rows, columns] = 1 - flat[copies, rows, columns]
+    return graphs
+
+
+def upper_half_mirrored(matrices: Tensor) -> Tensor:
+    """Symmetric matrices with a zero diagonal, from what stands above it."""
+    upper = torch.triu(matrices, 1)
+    return upper + upper.mT

@@ -1,0 +1,168 @@
+"""What a sampler is made of: kernels that move the chains one after the other, and the loop that runs them.
+
+A kernel owns its state, its settings and its advice. `run_kernels` knows none of them by name, so that a new one is a
+new class and nothing else; docs/contributing.md has an example.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ._problem import Problem
+
+__all__ = [
+    "ChainState",
+    "Denoiser",
+    "Draw",
+    "Kernel",
+    "RandomSource",
+    "Step",
+    "StepInfo",
+    "initial_state",
+    "run_kernels",
+]
+
+
+class Denoiser(Protocol):
+    """E[clean adjacency | noisy one] under a prior, for many chains."""
+
+    def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+        """Clean (chains, nodes, nodes) matrices.
+
+        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
+        """
+
+
+class RandomSource(Protocol):
+    """Where the randomness of the chains comes from."""
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal numbers, (chains, *shape)."""
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Uniform numbers, (chains, *shape)."""
+
+    def gamma(self, shape_parameter: float) -> Tensor:
+        """Gamma numbers of scale one, (chains,)."""
+
+
+class ChainState(NamedTuple):
+    """What every kernel hands over to the next."""
+
+    pairs: Tensor  # (chains, unknown pairs): 0 and 1, or real numbers on their way there
+    theta: Tensor  # (chains, parameters)
+    noise_std: Tensor  # (chains,)
+
+
+class StepInfo(NamedTuple):
+    """What a step tells about itself; never read by the next one."""
+
+    sigma: float  # the annealing level
+    edge_probability: Tensor  # (chains, unknown pairs)
+    log_likelihood: Tensor  # (chains,)
+    log_prior: Tensor  # (chains,) of the unknown pairs, up to a constant; zero where the kernel does not tell
+
+
+class Draw(NamedTuple):
+    """A draw from the posterior, by each chain."""
+
+    graphs: Tensor  # (chains, unknown pairs), 0 and 1
+    theta: Tensor  # (chains, parameters)
+    noise_std: Tensor  # (chains,)
+    log_likelihood: Tensor  # (chains,)
+    log_prior: Tensor  # (chains,)
+    edge_probability: Tensor  # (chains, unknown pairs)
+
+
+class Kernel(ABC):
+    """A way to move the chains.
+
+    Subclasses are frozen dataclasses whose fields are their settings. The state that `init` makes and `step` returns is
+    theirs; all that others read of it is its field `chain`, a `ChainState`.
+    """
+
+    step_name: ClassVar[str]  # what a step is called where progress is shown
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """How many steps it takes."""
+
+    @property
+    def n_draws(self) -> int:
+        """How many of its last steps are draws from the posterior, if no other kernel follows."""
+        return 1
+
+    @abstractmethod
+    def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> Any:
+        """The state before the first step, from where the kernel before has left the chains."""
+
+    @abstractmethod
+    def step(self, problem: Problem, denoise: Denoiser, state: Any, rng: RandomSource) -> tuple[Any, StepInfo]:
+        """Move the chains once."""
+
+    def draw(self, problem: Problem, state: Any, info: StepInfo) -> Draw:
+        """The draw that a step gives; a kernel whose pairs are not 0 and 1 has to make them so here."""
+        pairs, theta, noise_std = state.chain
+        return Draw(pairs, theta, noise_std, info.log_likelihood, info.log_prior, info.edge_probability)
+
+    def advice_on_divergence(self) -> str:
+        """What to change when numbers become infinite; empty where the kernel has no advice."""
+        return ""
+
+
+class Step(NamedTuple):
+    """A step of one of the kernels."""
+
+    kernel: Kernel
+    state: Any
+    info: StepInfo
+
+
+def run_kernels(
+    problem: Problem, denoise: Denoiser, kernels: Sequence[Kernel], chain: ChainState, rng: RandomSource
+) -> Iterator[Step]:
+    """Run the kernels one after the other and yield after every step.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data, filter and what is known.
+    denoise : callable
+        E[A | A~] under the prior.
+    kernels : sequence of Kernel
+        What to run.
+    chain : ChainState
+        Where to start.
+    rng : RandomSource
+        The randomness.
+
+    Yields
+    ------
+    Step
+        After each step.
+    """
+    for kernel in kernels:
+        state = kernel.init(problem, denoise, chain, rng)
+        for _ in range(kernel.n_steps):
+            state, info = kernel.step(problem, denoise, state, rng)
+            yield Step(kernel, state, info)
+        chain = state.chain
+
+
+def initial_state(problem: Problem, rng: RandomSource, noise_std: float | None) -> ChainState:
+    """Start at random, as the published runs do.
+
+    Their matrix of normal draws (mean 0.5, standard deviation 0.1) is halved when it is made symmetric, so that the
+    pairs start around 0.25; theta starts at a draw from the range that the filter names.
+    """
+    pairs = 0.5 * (0.5 + 0.1 * rng.normal(problem.n_unknown))
+    low, high = torch.tensor(problem.filter.initial_range(), dtype=pairs.dtype, device=pairs.device).unbind(1)
+    theta = low + (high - low) * rng.uniform(len(low))
+    start = torch.full_like(theta[:, 0], problem.scale if noise_std is None else noise_std)
+    return ChainState(pairs, theta, start)

@@ -1,0 +1,282 @@
+"""Sweeps over binary graphs under a learned prior.
+
+The posterior lives on binary graphs, and there its likelihood is exact and cheap. What is missing is the prior, which
+is known only through a denoiser. So a sweep divides the unknown pairs into parts and redraws one part after the other:
+
+1. a noisy copy: the graph plus Gaussian noise of standard deviation sigma on the pairs of the part, an exact draw;
+2. the denoiser, told that all other pairs are known, turns the copy into log-odds for every pair of the part;
+3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
+4. theta, then the noise level, are drawn given the graph.
+
+Where the filter is linear in theta, step 3 integrates theta out. A prior that cannot be told which pairs are known gets
+all pairs as one part, with little noise.
+
+Pairs of a part are treated as independent given the copy, in step 2 only. That is exact for a prior of independent
+pairs at any sigma, for any prior as sigma goes to zero, and for a part of one pair; parts of moderate size trade the
+freedom to move for that bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..graphs import flipped_graphs
+from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
+from ._problem import Problem
+from ._theta import (
+    fit_theta,
+    log_marginal_likelihood,
+    propose_theta_globally,
+    sample_noise_std,
+    sample_theta,
+    theta_precision,
+)
+
+__all__ = ["SweepKernel", "SweepState"]
+
+# Log-odds from a float32 probability are rounding noise beyond this.
+_SMALLEST_PROBABILITY = 1e-6
+# A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until
+# the next full sweep, which is every so many. Most pairs are that certain most of the time.
+_CERTAIN = -12.0
+_SWEEPS_BETWEEN_FULL_ONES = 4
+# How many pairs a chain looks ahead at first, and how many numbers all that is looked at may hold: more would not stay
+# in the processor's cache.
+_FIRST_LOOK = 8
+_NUMBERS_AT_ONCE = 2**18
+# theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
+_FITTED_SWEEPS = 3
+# The share of the sweeps, the last ones, that counts as draws from the posterior.
+_KEPT_SHARE = 0.8
+
+
+class SweepState(NamedTuple):
+    """What the next sweep needs."""
+
+    chain: ChainState
+    adjacency: Tensor  # (chains, nodes, nodes)
+    likelihood_gain: Tensor  # (chains, unknown pairs), of a flip, when it was last looked at
+    prior_log_odds: Tensor  # (chains, unknown pairs), of an edge
+    n_sweeps: int
+
+
+@dataclass(frozen=True)
+class SweepKernel(Kernel):
+    """Redraw the unknown pairs of binary graphs, a part at a time, the others taken as known.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        How often every pair is redrawn.
+    sigma : float
+        Standard deviation of the noise on the copy that the prior is asked about.
+    n_parts : int
+        Into how many parts the pairs are divided. One: the prior is not told that other pairs are known.
+    temperature : float
+        Draws come from the posterior to the power 1 / temperature.
+    noise_std : float or None
+        The measurement noise. None draws it too.
+    """
+
+    step_name: ClassVar[str] = "sweep"
+
+    n_sweeps: int
+    sigma: float
+    n_parts: int = 5
+    temperature: float = 1.0
+    noise_std: float | None = None
+
+    @property
+    def n_steps(self) -> int:
+        return self.n_sweeps
+
+    @property
+    def n_draws(self) -> int:
+        return max(1, round(_KEPT_SHARE * self.n_sweeps))
+
+    def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> SweepState:
+        chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
+        adjacency = problem.assemble(chain.pairs)
+        chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
+        return SweepState(chain, adjacency, torch.zeros_like(chain.pairs), torch.zeros_like(chain.pairs), 0)
+
+    def step(
+        self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
+    ) -> tuple[SweepState, StepInfo]:
+        chain, prior, gain = state.chain, state.prior_log_odds, state.likelihood_gain.clone()
+        adjacency = state.adjacency.clone()
+        order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
+        thresholds = torch.logit(rng.uniform(problem.n_unknown))
+        for part in order.chunk(self.n_parts, 1):
+            redrawn = None if self.n_parts == 1 else torch.zeros_like(prior).scatter_(1, part, 1.0)
+            odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
+            prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
+            is_visited = torch.ones_like(part, dtype=torch.bool)
+            if state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES:
+                part, is_visited = _uncertain_first(part, gain + (1 - 2 * chain.pairs) * prior)
+            visits = _Visits(part, is_visited, thresholds.gather(1, part))
+            log_likelihood = _flip_sweep(problem, self.temperature, adjacency, prior, chain, visits, gain)
+            chain = chain._replace(pairs=problem.gather(adjacency))
+            chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
+        # What a flip would gain, seen from the pair as it stands now.
+        odds = (gain + (1 - 2 * chain.pairs) * prior) / self.temperature
+        probability = torch.sigmoid((1 - 2 * chain.pairs) * odds)
+        info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior))
+        return SweepState(chain, adjacency, gain, prior, state.n_sweeps + 1), info
+
+    def _prior_log_odds(
+        self, problem: Problem, denoise: Denoiser, normal: Tensor, pairs: Tensor, redrawn: Tensor | None
+    ) -> Tensor:
+        """A noisy copy, and what the prior makes of it; noise on the pairs that `redrawn` marks, or all."""
+        # The odds will be divided by the temperature, and the copy's share in them must then still fit its noise.
+        jitter = self.sigma * self.temperature**0.5 * normal
+        if redrawn is None:
+            clean = denoise(problem.assemble(pairs + jitter), self.sigma)
+        else:
+            known = 1 - problem.scatter(redrawn)
+            clean = denoise(problem.assemble(pairs + jitter * redrawn), self.sigma, known)
+        return torch.logit(problem.gather(clean), eps=_SMALLEST_PROBABILITY)
+
+    def _draw_parameters(
+        self, problem: Problem, adjacency: Tensor, chain: ChainState, rng: RandomSource, fit_first: bool
+    ) -> ChainState:
+        theta, temperature = chain.theta, self.temperature
+        if fit_first:
+            theta = fit_theta(problem, adjacency, theta, n_iterations=10).theta
+        if not problem.filter.linear_in_theta:
+            place, uniform = rng.uniform(theta.shape[1]), rng.uniform()
+            theta = propose_theta_globally(problem, adjacency, theta, chain.noise_std, place, uniform, temperature)
+        normal, uniform = rng.normal(theta.shape[1]), rng.uniform()
+        theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, normal, uniform, temperature)
+        noise_std = chain.noise_std
+        if self.noise_std is None:
+            noise_std = sample_noise_std(problem, adjacency, theta, rng.gamma(0.5 * problem.n_measured))
+        return chain._replace(theta=theta, noise_std=noise_std)
+
+
+class _Visits(NamedTuple):
+    """Which pair each chain looks at in turn, (chains, visits)."""
+
+    pairs: Tensor
+    is_drawn: Tensor  # those to be drawn come first; False where a chain has no more and waits for the others
+    thresholds: Tensor  # log-odds of uniform numbers
+
+
+def _uncertain_first(order: Tensor, flip_gain: Tensor) -> tuple[Tensor, Tensor]:
+    """Keep of each chain's order what is uncertain; chains that have less are filled up with pairs not to be drawn."""
+    uncertain = (flip_gain >= _CERTAIN).gather(1, order)
+    n_visits = int(uncertain.sum(1).max())
+    first = uncertain.to(torch.int8).argsort(dim=1, stable=True, descending=True)[:, :n_visits]
+    return order.gather(1, first), uncertain.gather(1, first)
+
+
+def _log_prior(pairs: Tensor, log_odds: Tensor) -> Tensor:
+    return torch.nn.functional.logsigmoid((2 * pairs - 1) * log_odds).sum(1)
+
+
+def _flip_sweep(
+    problem: Problem,
+    temperature: float,
+    adjacency: Tensor,
+    prior: Tensor,
+    chain: ChainState,
+    visits: _Visits,
+    likelihood_gain: Tensor,
+) -> Tensor:
+    """Draw the pairs of every chain in their order, in place, and return the log-likelihood at the end.
+
+    Most pairs stay as they are, so a chain looks several pairs ahead at once, as if none of them flipped. What it saw
+    holds up to the first that does, and from there it looks again: the draws are those of one pair after the other.
+
+    `likelihood_gain` (chains, unknown pairs) is kept up to date with what a flip of each pair, as it stands, would add
+    to the log-likelihood when it was last looked at.
+    """
+    likelihood = _FlipLikelihood.given(problem, chain, temperature)
+    log_likelihood = likelihood.of_graphs(adjacency)
+    chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
+    n_visits, place = visits.is_drawn.sum(1, keepdim=True), torch.zeros_like(chains)
+    ahead, most_ahead = _FIRST_LOOK, max(1, _NUMBERS_AT_ONCE // (len(adjacency) * likelihood.n_numbers))
+    while (n_left := int((n_visits - place).max())) > 0:
+        ahead = min(ahead, n_left, most_ahead)
+        look = place + torch.arange(ahead, device=place.device)
+        in_range, look = look < n_visits, look.clamp_max(visits.pairs.shape[1] - 1)
+        pair = visits.pairs.gather(1, look)
+        rows, columns = problem.space.entries(pair)
+        before = adjacency[chains, rows[..., 0], columns[..., 0]]
+        flipped = likelihood.of_flips(adjacency, rows, columns)
+        # Where the flipped graph has no finite likelihood, the pair stays.
+        gain = (flipped - log_likelihood[:, None]).nan_to_num(-torch.inf)
+        odds = (gain + (1 - 2 * before) * prior.gather(1, pair)) / temperature
+        flips = in_range & (visits.thresholds.gather(1, look) < odds)
+        is_settled = in_range & (flips.cumsum(1) - flips.long() == 0)
+        seen = torch.where(flips, -gain, gain)
+        likelihood_gain[chains.expand_as(pair)[is_settled], pair[is_settled]] = seen[is_settled]
+        moving, step = (flips & is_settled).nonzero(as_tuple=True)
+        problem.space.set_pairs(adjacency, moving, pair[moving, step], 1 - before[moving, step])
+        log_likelihood[moving] = flipped[moving, step]
+        n_settled = is_settled.sum(1, keepdim=True)
+        place = place + n_settled
+        ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
+    return log_likelihood
+
+
+def _next_look(ahead: int, n_settled: float) -> int:
+    """How many pairs to look ahead after chains got through `n_settled` of them on average."""
+    if n_settled > 0.75 * ahead:
+        return 2 * ahead
+    return max(1, ahead // 2) if n_settled < 0.4 * ahead else ahead
+
+
+class _FlipLikelihood(NamedTuple):
+    """The log-likelihood as a function of the graph alone.
+
+    Where theta can be integrated out, it is: with theta held, a pair whose flip changes the best theta hardly flips.
+    """
+
+    of_graphs: Callable[[Tensor], Tensor]  # of (chains, nodes, nodes): (chains,)
+    of_flips: Callable[[Tensor, Tensor, Tensor], Tensor]  # of graphs and entries: (chains, flips)
+    n_numbers: int  # that one flip needs
+
+    @classmethod
+    def given(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
+        if problem.filter.linear_in_theta:
+            return cls._with_theta_integrated_out(problem, state, temperature)
+
+        def of_graphs(adjacency: Tensor) -> Tensor:
+            theta, noise_std = _repeated(len(adjacency), state.theta, state.noise_std)
+            return problem.log_likelihood(adjacency, theta, noise_std)
+
+        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+            return of_graphs(flipped_graphs(adjacency, rows, columns).flatten(0, 1)).view(rows.shape[:2])
+
+        return cls(of_graphs, of_flips, problem.n_nodes**2)
+
+    @classmethod
+    def _with_theta_integrated_out(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
+        # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
+        # factor is taken out again where all odds are divided by the temperature.
+        tempered = state.noise_std * temperature**0.5
+        prior_precision = theta_precision(problem, tempered)
+
+        def of_design(design: Tensor) -> Tensor:
+            noise_std, precision = _repeated(len(design), tempered, prior_precision)
+            return (temperature * log_marginal_likelihood(problem, design, noise_std, precision)).to(state.pairs.dtype)
+
+        def of_graphs(adjacency: Tensor) -> Tensor:
+            return of_design(problem.filter.design(adjacency, problem.inputs))
+
+        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+            designs = problem.filter.flipped_designs(adjacency, problem.inputs, rows, columns)
+            return of_design(designs.flatten(0, 1)).view(rows.shape[:2])
+
+        return cls(of_graphs, of_flips, problem.inputs.numel() * problem.filter.n_parameters())
+
+
+def _repeated(n_graphs: int, *values: Tensor) -> tuple[Tensor, ...]:
+    """Repeat what belongs to a chain (chains, ...) for each of its graphs."""
+    return tuple(value.repeat_interleave(n_graphs // len(value), dim=0) for value in values)
