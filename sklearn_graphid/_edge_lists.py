@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ._names import Names, check_names, column_names, in_words, is_numbering, match_names
 from ._validation import FloatArray
+from .graphs import EdgeSpace
 
 __all__ = [
     "check_nodes",
@@ -94,14 +95,15 @@ def matrices_of_pairs(
     """Where pairs are known, and the edges among them."""
     mask, values = np.eye(len(names), dtype=bool), np.zeros((len(names), len(names)))
     rows, columns = _places(present, names, argument)
-    mask[rows, columns] = mask[columns, rows] = True
-    values[rows, columns] = values[columns, rows] = 1.0
+    edges = EdgeSpace(len(names), rows, columns)
+    edges.write(mask, True)
+    edges.write(values, 1.0)
     rows, columns = _places(absent, names, absent_argument)
     both = values[rows, columns] == 1
     if both.any():
         pair = absent[int(both.argmax())]
         raise ValueError(f"the pair {pair!r} is both present and absent; expected one of the two.")
-    mask[rows, columns] = mask[columns, rows] = True
+    EdgeSpace(len(names), rows, columns).write(mask, True)
     return mask, values
 
 

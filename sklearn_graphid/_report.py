@@ -38,6 +38,7 @@ from ._report_pictures import (
     encoded,
 )
 from ._report_style import STYLE
+from .graphs import EdgeSpace
 from .plotting._names import shortened
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _page(estimator: Any) -> str:
 def _headline(estimator: Any, surprise: float) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
-    n_all, n_links = int(np.triu(adjacency).sum()), int(adjacency[rows, columns].sum())
+    n_all, n_links = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
     kind = "probability" if are_probabilities(estimator) else "weight"
     numbers = [
         (estimator.n_features_in_, "node" if estimator.n_features_in_ == 1 else "nodes"),
@@ -165,7 +166,7 @@ def _given(estimator: Any, surprise: float) -> str:
         ("Input-output pairs", str(estimator._n_experiments)),
         ("Outputs", f"at {count(n_outputs, 'node')}, {percent(measured)} of them measured"),
         ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
-        ("Known links", str(int(np.triu(known.values).sum()))),
+        ("Known links", str(EdgeSpace.of_mask(known.values == 1).n_free)),
         ("Filter", filter_in_words(estimator.filter_)),
         ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
@@ -223,7 +224,7 @@ def _is_single_draw(estimator: Any) -> bool:
 
 
 def _inferred_links(estimator: Any) -> str:
-    pairs = np.argwhere(np.triu(estimator.adjacency_ * ~estimator.known_edges_.mask))
+    pairs = np.column_stack(EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~estimator.known_edges_.mask).ends())
     if not len(pairs):
         return "<p>No edge was inferred.</p>"
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]

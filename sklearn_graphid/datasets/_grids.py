@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._numbers import check_flag, check_integer
 from .._validation import FloatArray
+from ..graphs import EdgeSpace
 
 __all__ = ["make_grid_graphs"]
 
@@ -123,8 +124,6 @@ def _check_room_for_extra_edges(shapes: list[tuple[int, int]], max_extra_edges: 
 
 def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: np.random.RandomState) -> FloatArray:
     adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
-    rows, columns = np.nonzero(np.triu(adjacency == 0, 1))
-    chosen = random.permutation(len(rows))[:n_extra_edges]
-    adjacency[rows[chosen], columns[chosen]] = 1.0
-    adjacency[columns[chosen], rows[chosen]] = 1.0
+    free = EdgeSpace.of_mask(adjacency == 0)
+    free.select(random.permutation(free.n_free)[:n_extra_edges]).write(adjacency, 1.0)
     return adjacency

@@ -14,6 +14,7 @@ from .._numbers import check_flag, check_integer, check_number, check_numeric, c
 from .._torch import draw_seeds, seeded_generator, torch_threads
 from .._validation import FloatArray, NamedMatrix, check_named_adjacency
 from ..filters import GraphFilter, resolve_filter
+from ..graphs import EdgeSpace
 
 __all__ = ["hide_edges", "make_system"]
 
@@ -123,11 +124,9 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     """
     network, names = _check_network(adjacency)
     fraction = check_number(fraction, "fraction", low=0.0, high=1.0)
-    rows, columns = np.triu_indices(len(network), 1)
-    hidden = check_random_state(random_state).permutation(len(rows))[: round(fraction * len(rows))]
-    mask = np.ones(network.shape, dtype=bool)
-    mask[rows[hidden], columns[hidden]] = False
-    mask[columns[hidden], rows[hidden]] = False
+    pairs, mask = EdgeSpace.complete(len(network)), np.ones(network.shape, dtype=bool)
+    hidden = check_random_state(random_state).permutation(pairs.n_free)[: round(fraction * pairs.n_free)]
+    pairs.select(hidden).write(mask, False)
     return KnownEdges(mask, network, names)
 
 

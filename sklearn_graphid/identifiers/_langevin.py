@@ -74,7 +74,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     theta_learning_rate : float or None, default=None
         Let theta follow the Langevin dynamics by Adam at this rate. None: theta is drawn from its posterior.
     n_sweeps : int, default=20
-        Sweeps over binary graphs after the Langevin dynamics; the last four fifths of them are draws. 0: the rounded
+        Sweeps over binary graphs after the Langevin dynamics; the last half of them are draws. 0: the rounded
         end of the Langevin dynamics is the only draw, as in the paper.
     point_estimate : {"marginal", "sample", "best"}, default="marginal"
         How `adjacency_` and `theta_` are made: edges whose probability exceeds one half, and the mean of theta; one

@@ -13,6 +13,7 @@ from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._validation import FloatArray
 from ..filters import GraphFilter
+from ..graphs import EdgeSpace
 from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit
 
 __all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
@@ -113,7 +114,7 @@ def learn_smooth_graph(
     """
     weights = np.zeros(distances.shape)
     nodes = np.flatnonzero(free.any(0))
-    rows, columns = np.nonzero(np.triu(free[np.ix_(nodes, nodes)], 1))
+    rows, columns = EdgeSpace.of_mask(free[np.ix_(nodes, nodes)]).ends()
     if not len(rows):
         return SmoothGraph(weights, 0, True)
     dual = _Dual(rows, columns, distances[nodes[rows], nodes[columns]], alpha * beta, len(nodes))
@@ -127,7 +128,7 @@ def learn_smooth_graph(
     attainable = max(tolerance, 1e-13 / dual.beta)
     multipliers, n_steps, converged = dual.minimise(multipliers, attainable)
     learned = alpha * dual.at(multipliers).weights
-    weights[nodes[rows], nodes[columns]] = weights[nodes[columns], nodes[rows]] = learned
+    EdgeSpace(len(weights), nodes[rows], nodes[columns]).write(weights, learned)
     return SmoothGraph(weights, n_iterations + n_steps, converged)
 
 

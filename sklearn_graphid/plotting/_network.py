@@ -16,6 +16,7 @@ from .._validation import (
     check_named_adjacency,
     read_matrix,
 )
+from ..graphs import EdgeSpace
 from ._style import fitted_attributes
 
 __all__ = ["Network", "Pairs"]
@@ -84,4 +85,4 @@ class Network(NamedTuple):
                 "missed": unknown & is_true & ~inferred,
                 "false": inferred & ~is_true,
             }
-        return {kind: np.argwhere(np.triu(mask, 1)) for kind, mask in kinds.items()}
+        return {kind: np.column_stack(EdgeSpace.of_mask(mask).ends()) for kind, mask in kinds.items()}

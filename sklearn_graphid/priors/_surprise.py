@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from .._torch import seeded_generator
 from .._validation import FloatArray
+from ..graphs import EdgeSpace, upper_half_mirrored
 from ..nn import graphs_at_once
 
 __all__ = ["Calibration", "calibrate_surprise", "deviations_in_words", "surprise"]
@@ -46,8 +47,8 @@ def calibrate_surprise(network: Any, graphs: Sequence[FloatArray], sigma_max: fl
     for share in _SHARES:
         measured = []
         for batch in _equal_sizes(chosen):
-            upper = np.triu(rng.random(batch.shape) < share, 1)
-            measured.append(_fold_losses(network, batch, upper | upper.swapaxes(1, 2), sigma_max))
+            mask = upper_half_mirrored(torch.from_numpy(rng.random(batch.shape) < share)).numpy()
+            measured.append(_fold_losses(network, batch, mask, sigma_max))
         values = np.concatenate(measured)
         means.append(values.mean(0))
         covariances.append(np.cov(values.T))
@@ -59,7 +60,7 @@ def surprise(
 ) -> float:
     """Distance of a partially known graph from the training graphs; nan where too little is known to say."""
     n_nodes = len(adjacency)
-    n_known = int(np.triu(mask, 1).sum())
+    n_known = EdgeSpace.of_mask(mask).n_free
     if n_known < _N_FOLDS:
         return float("nan")
     share = n_known / (n_nodes * (n_nodes - 1) / 2)
@@ -90,12 +91,11 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
 
 def _folds(n_nodes: int) -> Tensor:
     """Masks (folds, nodes, nodes) that divide the pairs at random, always in the same way."""
-    n_pairs = n_nodes * (n_nodes - 1) // 2
-    rows, columns = torch.triu_indices(n_nodes, n_nodes, offset=1)
-    fold = torch.randperm(n_pairs, generator=seeded_generator(n_nodes)) % _N_FOLDS
-    masks = torch.zeros(_N_FOLDS, n_nodes, n_nodes, dtype=torch.float32)
-    masks[fold, rows, columns] = 1
-    return masks + masks.mT
+    pairs = EdgeSpace.complete(n_nodes).to(torch.device("cpu"))
+    fold = torch.randperm(pairs.n_free, generator=seeded_generator(n_nodes)) % _N_FOLDS
+    is_member = (fold == torch.arange(_N_FOLDS)[:, None]).to(torch.float32)
+    masks: Tensor = pairs.filled(is_member, torch.zeros(n_nodes, n_nodes, dtype=torch.float32))
+    return masks
 
 
 def _equal_sizes(graphs: Sequence[FloatArray]) -> list[FloatArray]:

@@ -52,7 +52,7 @@ _NUMBERS_AT_ONCE = 2**18
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
-_KEPT_SHARE = 0.8
+_KEPT_SHARE = 0.5
 
 
 class SweepState(NamedTuple):

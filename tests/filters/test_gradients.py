@@ -205,14 +205,19 @@ def test_theta_is_kept_within_its_bounds():
     assert ((draws >= torch.tensor([2.0, 4.0])) & (draws <= torch.tensor([3.0, 5.0]))).all()
 
 
+@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("order", range(5))
-def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order):
+def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order, directed):
     """Against the base class, which flips the pairs and starts anew; numbers are integers, so nothing is rounded."""
     rng, filter = np.random.default_rng(order), PolynomialFilter(order)
     upper = np.triu(rng.random((3, 7, 7)) < 0.5, 1)
     adjacency = torch.tensor(upper + upper.swapaxes(1, 2), dtype=torch.float64)
     signals = torch.tensor(rng.integers(-9, 10, (5, 7)), dtype=torch.float64)
-    rows, columns = torch.tensor(rng.integers(0, 3, (3, 6))), torch.tensor(rng.integers(3, 7, (3, 6)))
+    first, second = torch.tensor(rng.integers(0, 3, (3, 6))), torch.tensor(rng.integers(3, 7, (3, 6)))
+    rows, columns = torch.stack([first, second], -1), torch.stack([second, first], -1)
+    if directed:
+        adjacency = torch.tensor(rng.random((3, 7, 7)) < 0.5, dtype=torch.float64)
+        rows, columns = rows[..., :1], columns[..., :1]
     flipped = filter.flipped_designs(adjacency, signals, rows, columns)
     assert flipped.shape == (3, 6, order + 1, 5, 7)
     assert torch.equal(flipped, GraphFilter.flipped_designs(filter, adjacency, signals, rows, columns))

@@ -23,14 +23,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Y has .* columns for .* nodes:UserWarning"),
 ]
 
-SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 2}
+SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 2, "n_sweeps": 3}
+LANGEVIN_ALONE = {**SHORT, "n_sweeps": 0}
 
 IDENTIFIERS = [
     LangevinSystemIdentifier(n_chains=4, n_levels=4),
     LangevinSystemIdentifier(HeatDiffusionFilter(), ErdosRenyiPrior(0.2), noise_std=1.0, n_jobs=2, **SHORT),
-    LangevinSystemIdentifier(PolynomialFilter(1), algorithm="langevin", point_estimate="best", **SHORT),
-    LikelihoodLangevinIdentifier(point_estimate="sample", **SHORT),
-    LikelihoodLangevinIdentifier("heat", algorithm="edge-flip", **SHORT),
+    LangevinSystemIdentifier(PolynomialFilter(1), point_estimate="best", **LANGEVIN_ALONE),
+    LikelihoodLangevinIdentifier(point_estimate="sample", **LANGEVIN_ALONE),
+    LikelihoodLangevinIdentifier("heat", **SHORT),
     AdamSystemIdentifier(n_iterations=10),
     AdamSystemIdentifier("arma", n_iterations=10),
     RidgeSystemIdentifier(),

@@ -33,16 +33,18 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.identifiers._mixing import diverged_advice
+from sklearn_graphid.samplers import LangevinKernel, SweepKernel
 
-SHORT = {"n_chains": 4, "n_levels": 8, "n_steps": 2}
-BRIEF_LANGEVIN = {"algorithm": "langevin", "sigma_max": 0.5, "sigma_min": 0.03, "n_levels": 5, "n_steps": 10}
+SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10}
+BRIEF_LANGEVIN = {"n_sweeps": 0, "sigma_max": 0.5, "sigma_min": 0.03, "n_levels": 5, "n_steps": 10}
 
 IDENTIFIERS = {
-    "edge-flip": LangevinSystemIdentifier("heat", random_state=0, **SHORT),
+    "sweeps": LangevinSystemIdentifier("heat", random_state=0, **SHORT),
     "langevin": LangevinSystemIdentifier("heat", n_chains=4, random_state=0, **BRIEF_LANGEVIN),
     "paper": LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_steps": 5}),
-    "no-prior": LikelihoodLangevinIdentifier("heat", n_chains=4, n_levels=5, n_steps=10, random_state=0),
-    "no-prior-edge-flip": LikelihoodLangevinIdentifier("heat", algorithm="edge-flip", random_state=0, **SHORT),
+    "no-prior": LikelihoodLangevinIdentifier("heat", n_chains=4, random_state=0, **BRIEF_LANGEVIN),
+    "no-prior-sweeps": LikelihoodLangevinIdentifier("heat", random_state=0, **SHORT),
     "adam": AdamSystemIdentifier("heat", n_iterations=60, learning_rate=0.05, random_state=0),
 }
 SAMPLERS = [name for name in IDENTIFIERS if name != "adam"]
@@ -60,7 +62,7 @@ def sampler(request):
 
 @pytest.fixture
 def quick():
-    return clone(IDENTIFIERS["edge-flip"])
+    return clone(IDENTIFIERS["sweeps"])
 
 
 def state_of(fitted):
@@ -136,10 +138,12 @@ def test_diagnostics_of_a_sampler(sampler, ring_known, ring_pairs):
     assert diagnostics["sigma"].shape == (n_steps,)
     assert diagnostics["sigma"][0] == pytest.approx(sampler.sigma_max)
     assert diagnostics["sigma"].min() == pytest.approx(sampler.sigma_min)
-    # The noise only falls; the sweeps after the annealing are at one level.
-    annealing = diagnostics["sigma"][: sampler.n_levels * (1 if sampler.algorithm == "langevin" else sampler.n_steps)]
-    assert (np.diff(annealing) <= 1e-12).all()
-    assert len(np.unique(diagnostics["sigma"][len(annealing) :])) <= 1
+    assert n_steps == sampler.n_levels + sampler.n_sweeps
+    np.testing.assert_array_equal(diagnostics["kernel"], np.repeat([0, 1], [sampler.n_levels, sampler.n_sweeps]))
+    # The noise only falls, evenly; the sweeps after the annealing are at one level.
+    annealing, sweeps = np.split(diagnostics["sigma"], [sampler.n_levels])
+    np.testing.assert_allclose(annealing, np.linspace(sampler.sigma_max, sampler.sigma_min, sampler.n_levels))
+    assert len(np.unique(sweeps)) <= 1
     assert diagnostics["r_hat_theta"].shape == (1,)
     assert diagnostics["effective_sample_size_theta"].shape == (1,)
     assert np.isfinite(diagnostics["log_likelihood"]).all()
@@ -173,9 +177,9 @@ def test_known_edges_pass_every_threshold(threshold, ring, ring_known, ring_pair
 
 
 @pytest.mark.parametrize("point_estimate", ["marginal", "sample", "best"])
-@pytest.mark.parametrize("algorithm", ["edge-flip", "langevin"])
-def test_every_point_estimate_agrees_with_what_is_known(algorithm, point_estimate, ring, ring_known, ring_pairs):
-    settings = SHORT if algorithm == "edge-flip" else {**BRIEF_LANGEVIN, "n_chains": 4}
+@pytest.mark.parametrize("has_sweeps", [True, False])
+def test_every_point_estimate_agrees_with_what_is_known(has_sweeps, point_estimate, ring, ring_known, ring_pairs):
+    settings = SHORT if has_sweeps else {**BRIEF_LANGEVIN, "n_chains": 4}
     fitted = LangevinSystemIdentifier("heat", point_estimate=point_estimate, random_state=0, **settings)
     fitted.fit(*ring_pairs, ring_known)
     np.testing.assert_array_equal(fitted.adjacency_[ring_known.mask], ring[ring_known.mask])
@@ -426,13 +430,13 @@ def test_network_of_a_size_that_the_prior_has_not_seen_warns(quick, trained_prio
         quick.set_params(prior=trained_prior, n_levels=2).fit(X, Y, known)
 
 
-@pytest.mark.parametrize("algorithm", ["edge-flip", "langevin"])
-def test_evidence_beside_the_prior_moves_the_probabilities(algorithm, ring_pairs):
+@pytest.mark.parametrize("has_sweeps", [True, False])
+def test_evidence_beside_the_prior_moves_the_probabilities(has_sweeps, ring_pairs):
     """Data that do not see the graph, an even prior, and strong evidence on two pairs: it decides."""
     evidence = np.full((6, 6), 0.5)
     evidence[0, 3] = evidence[3, 0] = 0.999
     evidence[1, 4] = evidence[4, 1] = 0.001
-    settings = SHORT if algorithm == "edge-flip" else BRIEF_LANGEVIN
+    settings = SHORT if has_sweeps else BRIEF_LANGEVIN
     fitted = LangevinSystemIdentifier(
         PolynomialFilter(0), ErdosRenyiPrior(0.5), edge_prior=evidence, random_state=0, **{**settings, "n_chains": 32}
     ).fit(*ring_pairs)
@@ -471,10 +475,10 @@ def test_a_random_state_object_is_used_up(quick, ring_known, ring_pairs):
     assert (quick.fit(X[:3], Y[:3], ring_known).theta_ != one).any()
 
 
-@pytest.mark.parametrize("algorithm", ["edge-flip", "langevin"])
-def test_workers_do_not_change_a_bit(algorithm, ring_known, ring_pairs):
+@pytest.mark.parametrize("has_sweeps", [True, False])
+def test_workers_do_not_change_a_bit(has_sweeps, ring_known, ring_pairs):
     X, Y = ring_pairs
-    settings = {**SHORT, "n_levels": 3} if algorithm == "edge-flip" else {**BRIEF_LANGEVIN, "n_steps": 5}
+    settings = SHORT if has_sweeps else {**BRIEF_LANGEVIN, "n_steps": 5}
     settings = {**settings, "n_chains": 19, "random_state": 0}
     alone = LangevinSystemIdentifier("heat", **settings).fit(X[:3], Y[:3], ring_known)
     for n_jobs in (1, 2):
@@ -561,7 +565,7 @@ def test_grid_search_over_the_order_of_the_filter(ring):
 
 def test_raw_mask_in_a_search_is_an_error_that_names_the_way_out(ring, ring_known):
     X, Y = make_system(ring, "heat", [0.5], n_pairs=6, random_state=0)
-    search = GridSearchCV(clone(IDENTIFIERS["edge-flip"]), {"n_levels": [2]}, cv=3, error_score="raise")
+    search = GridSearchCV(clone(IDENTIFIERS["sweeps"]), {"n_levels": [2]}, cv=3, error_score="raise")
     with pytest.raises(ValueError, match=r"known_mask has shape \(4, 6\).*wrap the mask in KnownEdges"):
         search.fit(X, Y, known_mask=ring_known.to_array())
 
@@ -573,7 +577,7 @@ def test_search_over_filters_and_priors(ring_known, ring_pairs):
     assert search.best_params_["filter"] == "heat"
 
 
-@pytest.mark.parametrize("name", ["edge-flip", "no-prior", "adam"])
+@pytest.mark.parametrize("name", ["sweeps", "no-prior", "adam"])
 def test_metadata_routing_passes_what_is_known(name, ring_known, ring_pairs):
     reference = clone(IDENTIFIERS[name]).fit(*ring_pairs, ring_known)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -586,13 +590,13 @@ def test_metadata_routing_passes_what_is_known(name, ring_known, ring_pairs):
 
 
 def test_boolean_mask_is_routed_together_with_its_values(ring, ring_known, ring_pairs):
-    reference = clone(IDENTIFIERS["edge-flip"]).fit(*ring_pairs, ring_known)
-    by_two = clone(IDENTIFIERS["edge-flip"]).fit(*ring_pairs, ring_known.mask, nx.cycle_graph(6))
+    reference = clone(IDENTIFIERS["sweeps"]).fit(*ring_pairs, ring_known)
+    by_two = clone(IDENTIFIERS["sweeps"]).fit(*ring_pairs, ring_known.mask, nx.cycle_graph(6))
     assert_same_state(by_two, reference)
-    by_array = clone(IDENTIFIERS["edge-flip"]).fit(*ring_pairs, known_mask=ring_known.to_array())
+    by_array = clone(IDENTIFIERS["sweeps"]).fit(*ring_pairs, known_mask=ring_known.to_array())
     assert_same_state(by_array, reference)
     with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(FunctionTransformer(), clone(IDENTIFIERS["edge-flip"]))
+        pipeline = make_pipeline(FunctionTransformer(), clone(IDENTIFIERS["sweeps"]))
         pipeline.fit(*ring_pairs, known_mask=ring_known.mask, known_adjacency=ring)
     assert_same_state(pipeline[-1], reference)
 
@@ -638,10 +642,10 @@ def test_callbacks_hear_of_every_task_once(identifier, ring_known, ring_pairs):
 
 def test_callbacks_hear_of_every_batch(ring_known, ring_pairs):
     recorder = Recorder()
-    LangevinSystemIdentifier("heat", n_chains=40, n_levels=2, random_state=0).set_callbacks(recorder).fit(
+    LangevinSystemIdentifier("heat", random_state=0, **{**SHORT, "n_chains": 36}).set_callbacks(recorder).fit(
         *ring_pairs, ring_known
     )
-    assert recorder.events.count("begin batch of chains") == 3  # batches of sixteen chains
+    assert recorder.events.count("begin batch of chains") == 5  # of eight chains each, and the last of four
 
 
 def test_progress_bar_runs_to_its_end(identifier, ring_known, ring_pairs, capsys):
@@ -650,7 +654,7 @@ def test_progress_bar_runs_to_its_end(identifier, ring_known, ring_pairs, capsys
     assert hasattr(identifier, "adjacency_")
 
 
-@pytest.mark.parametrize("name", ["edge-flip", "adam"])
+@pytest.mark.parametrize("name", ["sweeps", "adam"])
 def test_error_in_a_callback_leaves_torch_as_it_was(name, ring_known, ring_pairs):
     before = torch.get_num_threads()
     identifier = clone(IDENTIFIERS[name]).set_callbacks(Interrupting())
@@ -683,7 +687,7 @@ def test_huge_steps_never_give_nan(cls, filter, step_size, learning_rate, ring_k
         except FloatingPointError as error:
             message = str(error)
     if message is not None:
-        assert "all 4 chains diverged. Use a smaller step_size" in message
+        assert "all 4 chains diverged; use a smaller step_size, or None." in message
         assert not hasattr(identifier, "adjacency_")
         return
     if identifier.diagnostics_["n_diverged"]:
@@ -717,7 +721,7 @@ def test_huge_learning_rate_of_adam_is_an_error(ring_known, ring_pairs):
         identifier.fit(*ring_pairs, ring_known)
 
 
-@pytest.mark.parametrize("name", ["edge-flip", "langevin", "adam"])
+@pytest.mark.parametrize("name", ["sweeps", "langevin", "adam"])
 def test_exact_outputs_are_no_trouble(name, ring, ring_known):
     """No noise at all, and the noise level to be found: it is next to nothing, not nan."""
     X, Y = make_system(ring, "heat", [0.5], n_pairs=20, noise_std=0, random_state=0)
@@ -767,7 +771,7 @@ def affine(adjacency, theta):
     return theta[0] * torch.eye(adjacency.shape[-1], dtype=adjacency.dtype) + theta[1] * adjacency
 
 
-@pytest.mark.parametrize("name", ["edge-flip", "langevin", "no-prior", "adam"])
+@pytest.mark.parametrize("name", ["sweeps", "langevin", "no-prior", "adam"])
 def test_filters_of_the_users_are_differentiated(name, ring, ring_known):
     filter = CallableFilter(affine, names=("self", "neighbours"))
     X, Y = make_system(ring, filter, [0.5, 0.3], n_pairs=20, noise_std=0.1, random_state=0)
@@ -868,7 +872,6 @@ def test_parameters_beyond_all_sense_are_named(parameter, value, ring_known, rin
 
 
 def test_a_smaller_step_is_advised_only_where_there_is_one():
-    from sklearn_graphid.identifiers._mixing import diverged_advice
-
-    assert "step_size" in diverged_advice(1e-3)
-    assert "step_size" not in diverged_advice(None)
+    sweeps = SweepKernel(n_sweeps=1, sigma=0.5)
+    assert "step_size" in diverged_advice((LangevinKernel((0.5,), 1, step_size=1e-3), sweeps))
+    assert "step_size" not in diverged_advice((LangevinKernel((0.5,), 1), sweeps))

@@ -18,11 +18,11 @@ from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.samplers import (
     AdamState,
-    ChainNoise,
+    ChainRNG,
     Problem,
     adam_step,
     fit_theta,
-    leap_theta,
+    propose_theta_globally,
     sample_noise_std,
     sample_theta,
 )
@@ -191,7 +191,7 @@ def whitened_draws(problem, design, outputs, n_chains, noise_std, temperature, d
     """Draws of theta in coordinates where their law is the standard normal one, and whether they were accepted."""
     tensors = {name: getattr(problem, name).to(dtype) for name in ("inputs", "targets", "measured", "base")}
     problem = replace(problem, **tensors)
-    noise = ChainNoise(range(n_chains), CPU, dtype)
+    noise = ChainRNG(range(n_chains), CPU, dtype)
     theta, accepted = sample_theta(
         problem,
         repeated(problem, n_chains),
@@ -266,7 +266,7 @@ def test_heat_draws_follow_the_integrated_posterior(dtype, temperature, expected
     assert density[-1] < 1e-8  # what lies beyond the grid does not matter
     cumulated = np.cumsum(density) / density.sum()
     theta = torch.full((n_chains, 1), 0.2, dtype=dtype)
-    noise = ChainNoise(range(n_chains), CPU, dtype)
+    noise = ChainRNG(range(n_chains), CPU, dtype)
     scale = torch.full((n_chains,), noise_std, dtype=dtype)
     for _ in range(20):
         normal, uniform = noise.normal(1), noise.uniform()
@@ -296,18 +296,20 @@ def test_leaps_follow_the_integrated_posterior_across_a_flat_tail(temperature, e
     cumulated = np.cumsum(density) / density.sum()
     assert np.interp(0.95, cumulated, grid) - np.interp(0.05, cumulated, grid) > 2  # it is wide
     theta = torch.full((n_chains, 1), 0.1).double()
-    noise, scale = ChainNoise(range(n_chains), CPU, torch.float64), torch.full((n_chains,), noise_std).double()
+    noise, scale = ChainRNG(range(n_chains), CPU, torch.float64), torch.full((n_chains,), noise_std).double()
     for _ in range(60):
         place, uniform = noise.uniform(1), noise.uniform()
-        theta = leap_theta(problem, repeated(problem, n_chains), theta, scale, place, uniform, temperature)
+        theta = propose_theta_globally(problem, repeated(problem, n_chains), theta, scale, place, uniform, temperature)
     assert stats.kstest(theta[:, 0].numpy(), lambda value: np.interp(value, grid, cumulated)).pvalue > ALARM
 
 
 def test_no_leap_without_bounds():
     problem, *_ = system(PolynomialFilter(order=1), [0.1, 0.2], n_pairs=2)
     theta, scale = torch.zeros(3, 2).double(), torch.ones(3).double()
-    noise = ChainNoise(range(3), CPU, torch.float64)
-    assert leap_theta(problem, repeated(problem, 3), theta, scale, noise.uniform(2), noise.uniform()) is theta
+    noise = ChainRNG(range(3), CPU, torch.float64)
+    assert (
+        propose_theta_globally(problem, repeated(problem, 3), theta, scale, noise.uniform(2), noise.uniform()) is theta
+    )
 
 
 def scaled(adjacency, theta):
@@ -323,7 +325,7 @@ def test_draws_respect_both_bounds():
     filter = CallableFilter(scaled, limits=((0.2, 0.5),), initial=((0.2, 0.5),))
     problem, *_ = system(filter, [0.3], n_pairs=1)
     n_chains = 2000
-    noise = ChainNoise(range(n_chains), CPU, torch.float64)
+    noise = ChainRNG(range(n_chains), CPU, torch.float64)
     theta, scale = torch.full((n_chains, 1), 0.3).double(), torch.full((n_chains,), 5.0).double()
     for _ in range(20):
         theta, _ = sample_theta(problem, repeated(problem, n_chains), theta, scale, noise.normal(1), noise.uniform())
@@ -335,7 +337,7 @@ def test_draws_respect_both_bounds():
 
 def test_chain_stays_where_the_filter_is_undefined():
     problem, *_ = system(CallableFilter(undefined_above_one), [0.9], n_pairs=1)
-    noise = ChainNoise(range(500), CPU, torch.float64)
+    noise = ChainRNG(range(500), CPU, torch.float64)
     theta, scale = torch.full((500, 1), 0.875).double(), torch.full((500,), 10.0).double()
     theta, accepted = sample_theta(problem, repeated(problem, 500), theta, scale, noise.normal(1), noise.uniform())
     assert torch.isfinite(theta).all()
@@ -352,7 +354,7 @@ def test_noise_draws_are_inverse_gamma(hidden_outputs):
     n_chains, n_measured = 3000, int((~np.isnan(Y)).sum())
     assert problem.n_measured == n_measured
     squares = np.nansum((Y - 0.5 * X - 0.3 * X @ adjacency) ** 2)
-    gamma = ChainNoise(range(n_chains), CPU, torch.float64).gamma(0.5 * n_measured)
+    gamma = ChainRNG(range(n_chains), CPU, torch.float64).gamma(0.5 * n_measured)
     draws = sample_noise_std(
         problem, repeated(problem, n_chains), torch.tensor(theta).double().expand(n_chains, -1), gamma
     )
