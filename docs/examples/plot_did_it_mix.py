@@ -36,7 +36,8 @@ with warnings.catch_warnings(record=True) as caught:
 print(*(warning.message for warning in caught), sep="\n")
 
 # %%
-# The warning says what another run would change, and what to do. The long run gives none.
+# The warning says what to do. How many pairs another run would change is in ``diagnostics_`` and in the report, which
+# also says how many chains it takes. The long run gives no warning.
 
 long = run(16, 20, 4, random_state=0)
 

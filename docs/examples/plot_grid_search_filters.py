@@ -3,7 +3,7 @@ Which process was it? Ask cross-validation
 ==========================================
 
 The identifier has to be told what kind of process runs on the network. If you do not know, try several kinds and see
-which of them predicts pairs that it was not fitted to. That is what ``GridSearchCV`` does.
+which of them predicts experiments that it was not fitted to. That is what ``GridSearchCV`` does.
 """
 
 # %%
@@ -23,17 +23,17 @@ known = hide_edges(network, fraction=0.25, random_state=0)
 # The search
 # ----------
 # A filter's arguments are reached by ``filter__``. ``known`` is a ``KnownEdges``, which cross-validation hands to every
-# fit whole; a plain array could be cut. The score is R², the share of the outputs' variance that is explained on the
-# pairs that were left out.
+# fit whole; a plain array could be cut. The score is R², the share of the outputs' variance, of all nodes together,
+# that is explained in the experiments that were left out.
 #
 # A polynomial of order 3 can do all that one of order 2 can, and predicts about as well. So we list the candidates from
-# simple to rich, and take the first whose score is within a standard error of the best. Chains of a filter that does
-# not fit seldom agree, and warn of it; the scores say the same, so these warnings are left out.
+# simple to rich, and take the first whose score is within a standard error of the best. A filter that is wrong warns of
+# it: its noise is above what ridge regression leaves, its residuals depend on the inputs, or its chains disagree. The
+# scores say the same, so these warnings are left out.
 
 import warnings
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_graphid import LangevinSystemIdentifier
@@ -55,7 +55,7 @@ def first_good_enough(results):
 identifier = LangevinSystemIdentifier(n_chains=8, n_levels=10, random_state=0)
 search = GridSearchCV(identifier, candidates, cv=3, refit=first_good_enough)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", UserWarning)
     search.fit(X, Y, known_mask=known)
 print("chosen:", search.best_params_)
 
@@ -75,12 +75,12 @@ bars[search.best_index_].set_color("#0072B2")
 for scores in folds:
     ax.plot(names, scores, "o", color="black", markersize=4)
 ax.axhline(0, color="black", linewidth=0.8)
-ax.set(ylabel="R² on pairs left out", title="The chosen filter is blue; the truth is a polynomial of order 2")
+ax.set(ylabel="R² on experiments left out", title="The chosen filter is blue; the truth is a polynomial of order 2")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The search has refitted the chosen one to all pairs, so it can be used as any other identifier.
+# The search has refitted the chosen one to all experiments, so it can be used as any other identifier.
 
 from sklearn_graphid.metrics import edge_f1_score
 

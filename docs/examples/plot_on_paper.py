@@ -28,8 +28,8 @@ identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
 # %%
 # The page
 # --------
-# Here it is, in a frame. In a browser it is a page of its own, and prints as one. The warning that the fit gave is in
-# it too, with what to do.
+# Here it is, in a frame. In a browser it is a page of its own, and prints as one. Where a fit warns, the page has the
+# warning too, with the numbers and what to do.
 
 from html import escape
 from pathlib import Path
@@ -59,16 +59,10 @@ print(f"spread of its draws {identifier.theta_std_[0]:.3f}, standard error {iden
 print(f"pairs that another run would decide differently: {identifier.diagnostics_['n_changes_expected']:.1f}")
 
 # %%
-# Links in the order of their doubt, as in the page, with the error that comes from the number of chains:
+# The unknown pairs as a table, with the error that comes from the number of chains. The most probable edge comes first;
+# here they are in the order of their doubt, as in the page:
 
-rows, columns = known.unknown_pairs()
-table = pd.DataFrame(
-    {
-        "pair": [f"{X.columns[i]} and {X.columns[j]}" for i, j in zip(rows, columns, strict=True)],
-        "probability": identifier.edge_probabilities_[rows, columns],
-        "give or take": identifier.diagnostics_["monte_carlo_error_edges"][rows, columns],
-    }
-)
+table = identifier.to_pandas_edgelist()
 table.loc[(table["probability"] - 0.5).abs().sort_values().index].head(8).round(2)
 
 # %%

@@ -28,7 +28,8 @@ gaps = np.where(rng.random(Y.shape) < 0.5, np.nan, Y)
 # %%
 # Three fits
 # ----------
-# With ``observed_nodes`` the columns of Y belong to the nodes it names.
+# With ``observed_nodes`` the columns of Y belong to the nodes it lists. Where X and Y are data frames it is not needed:
+# the names of Y's columns say which nodes were measured.
 
 from sklearn_graphid import LangevinSystemIdentifier
 

@@ -77,9 +77,14 @@ def match_outputs(
     if None in places:
         if n_outputs == n_nodes and (is_numbering(output_names) or is_numbering(node_names)):
             return observed_columns(observed, n_outputs, n_nodes)
+        # Nodes that were not measured need no column, so that only names that X does not have are wrong.
+        surplus = [name for name, place in zip(output_names, places, strict=True) if place is None]
+        differing = (
+            differing_names(output_names, node_names) if n_outputs >= n_nodes else f"surplus: {in_words(surplus)}."
+        )
         raise ValueError(
-            f"Y and X do not name the same nodes: {differing_names(output_names, node_names)} Nodes are matched by "
-            f"name where both have names; pass Y without names, and observed_nodes, to match by position."
+            f"Y and X do not name the same nodes: {differing} Nodes are matched by name where both have names; pass Y "
+            f"without names, and observed_nodes, to match by position."
         )
     by_name = np.array(places, dtype=np.intp)
     if isinstance(observed, str) and observed == "auto":

@@ -114,7 +114,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Draws from its posterior; all the same where it was given.
     diagnostics_ : dict
         Chains that diverged or were stuck in a hopeless mode, and so were dropped; of the others Monte Carlo errors,
-        what another run would change, R-hat, effective sample size and traces over the whole run.
+        what another run would change, R-hat, effective sample size and traces over the whole run. On the fit:
+        "residual_std", the residuals' root mean square; "ridge_error", that of ridge regression for experiments that
+        are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs.
     known_edges_ : KnownEdges
         What was known.
     filter_ : GraphFilter
