@@ -137,7 +137,7 @@ def test_failure_to_converge_is_one_sentence(case, ring_known, ring_pairs, monke
 
 
 def test_robust_without_curvature_does_not_warn(ring, ring_pairs):
-    """With every pair known no direction is left to curve in, and the step that is divided by the curvature overflows."""
+    """With every pair known no direction is left to curve in, and a step divided by the curvature overflows."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         robust = RobustFilterIdentifier("heat", commutation_penalty=1e6, max_iter=2).fit(*ring_pairs, ring)
