@@ -167,6 +167,8 @@ class RandomSystem:
             n_observed = int(rng.integers(1, n_nodes + 1))
             observed = pick(rng, observed[:n_observed], np.sort(rng.permutation(n_nodes)[:n_observed]))
         Y, noise_std = draw_outputs(rng, X @ filter_matrix(filter, adjacency, theta).T, observed)
+        while 0 < np.nanmax(np.abs(Y)) < 1e-14:  # identifiers that sample refuse outputs below 1e-15
+            X, Y, noise_std = 1024 * X, 1024 * Y, 1024 * noise_std
         upper = np.triu(rng.random(adjacency.shape) < pick(rng, 0.0, 0.3, 0.6, 1.0), 1)
         return cls(
             draw_names(rng, n_nodes),
