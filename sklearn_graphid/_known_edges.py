@@ -20,7 +20,7 @@ from ._edge_lists import (
     nodes_of_pairs,
     split_by_presence,
 )
-from ._names import Names, check_names, in_words, match_names, node_order, unless_numbers
+from ._names import Names, check_names, first_names, in_words, is_numbering, match_names, node_order
 from ._validation import FloatArray, NamedMatrix, as_square_array, check_adjacency, read_matrix
 from .graphs import EdgeSpace
 
@@ -72,9 +72,9 @@ class KnownEdges:
         if isinstance(self.mask, nx.Graph):
             raise TypeError(_graph_refusal("mask"))
         mask, values = read_matrix(self.mask, "mask"), read_matrix(self.values, "values")
-        names = mask.names if mask.names is not None else values.names
+        names = first_names(mask.names, values.names)
         if self.names is not None:
-            names = unless_numbers(check_names(self.names, "names"))
+            names = check_names(self.names, "names")
         is_known = _check_mask(mask.in_order_of(names, "mask", "names"))
         array = as_square_array(values.in_order_of(names, "values", "mask"), "values")
         if array.shape != is_known.shape:
@@ -291,11 +291,13 @@ class KnownEdges:
             raise ValueError(f"known_adjacency goes with a boolean {name} (True = known); this one is not boolean.")
         names = node_names if node_names is not None else mask.names
         _check_size(adjacency, n_nodes, names, "known_adjacency", reference)
-        # The values go by the names of the nodes even where the mask has none.
-        return cls(mask, adjacency, node_names if mask.names is None else None)  # type: ignore[arg-type]
+        # Mask and values each go by the names of the nodes, even where the other has none.
+        return cls(mask, adjacency, node_names)  # type: ignore[arg-type]
 
     def _for_nodes(self, n_nodes: int, node_names: Names | None, name: str, reference: str) -> KnownEdges:
         """The same in the order of `node_names`, after checking that there are as many nodes."""
+        if node_names is None and self.names is not None and is_numbering(self.names) and self.n_nodes == n_nodes:
+            node_names = tuple(range(n_nodes))  # a node that is called 3 is column 3
         if self.names is not None and node_names is not None and self.n_nodes < n_nodes:
             self._refuse_missing_nodes(node_names, name, reference)
         order = node_order(self.names, node_names, name, reference)

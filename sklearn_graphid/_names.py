@@ -17,6 +17,7 @@ __all__ = [
     "check_names",
     "column_names",
     "differing_names",
+    "first_names",
     "in_words",
     "is_numbering",
     "match_names",
@@ -30,18 +31,27 @@ Order = npt.NDArray[np.intp]
 _MOST_IN_MESSAGE = 3
 
 
-def column_names(data: Any) -> Names | None:
-    """The column names of a DataFrame (pandas, polars and the like); None for what has no columns with names."""
+def column_names(data: Any, keep_numbers: bool = False) -> Names | None:
+    """The column names of a DataFrame (pandas, polars and the like); None for what has no columns with names.
+
+    Columns that are called 0, 1, 2 ... in this order have no names, unless `keep_numbers` is set.
+    """
     columns = getattr(data, "columns", None)
     if columns is None or callable(columns) or not hasattr(data, "shape"):
         return None
-    return unless_numbers(tuple(columns))
+    return tuple(columns) if keep_numbers else unless_numbers(tuple(columns))
 
 
 def unless_numbers(names: Names) -> Names | None:
     """None for the integers 0, 1, 2 ... in this order, which are positions and no names."""
     are_positions = names == tuple(range(len(names))) and not any(isinstance(name, bool) for name in names)
     return None if are_positions else names
+
+
+def first_names(*candidates: Names | None) -> Names | None:
+    """The first of several names that are more than the positions 0, 1, 2 ...; those where there are no others."""
+    given = [names for names in candidates if names is not None]
+    return next((names for names in given if unless_numbers(names) is not None), given[0] if given else None)
 
 
 def is_numbering(names: Names) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ._names import Names, check_names, is_numbering, node_order, unless_numbers
+from ._names import Names, check_names, first_names, is_numbering, node_order
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def read_matrix(matrix: Any, name: str) -> NamedMatrix:
     if names is not None and is_numbering(names):
         order = np.argsort([int(str(label)) for label in names])
         values, names = values[np.ix_(order, order)], tuple(names[place] for place in order)
-    return NamedMatrix(values, None if names is None else unless_numbers(names))
+    return NamedMatrix(values, names)
 
 
 def _read_graph(graph: nx.Graph, name: str) -> tuple[FloatArray, Names]:
@@ -74,11 +74,18 @@ def _read_graph(graph: nx.Graph, name: str) -> tuple[FloatArray, Names]:
 def _read_frame(frame: Any, values: FloatArray, name: str) -> tuple[FloatArray, Names]:
     columns = check_names(frame.columns, f"{name}'s columns")
     index = getattr(frame, "index", None)  # polars has none
-    rows = None if index is None else unless_numbers(check_names(index, f"{name}'s index"))
-    if rows is not None and unless_numbers(columns) is None:
+    rows = None if index is None else check_names(index, f"{name}'s index")
+    # An axis that nobody has named is a range in pandas, and goes by the other one's names.
+    if rows is None or _is_range(index):
+        return values, columns
+    if _is_range(frame.columns):
         return values, rows
     order = node_order(rows, columns, f"the index of {name}", "its columns")
-    return values if order is None else values[order], columns
+    return (values, first_names(columns, rows) or columns) if order is None else (values[order], columns)
+
+
+def _is_range(axis: Any) -> bool:
+    return hasattr(axis, "start") and hasattr(axis, "step")
 
 
 def refuse_dates(data: Any, name: str) -> None:

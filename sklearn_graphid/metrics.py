@@ -21,6 +21,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.utils import check_scalar
 
 from ._known_edges import KnownEdges, names_of_known
+from ._names import first_names
 from ._validation import FloatArray, as_square_array, check_named_adjacency, read_matrix
 from ._warnings import warn_caller
 
@@ -262,7 +263,7 @@ def _unknown_pairs(
     if as_square_array(scores, name).shape != truth.values.shape:
         raise ValueError(f"{name} has shape {scores.values.shape} but true_adjacency has shape {truth.values.shape}.")
     # What an identifier found is an array without names, in the order of what it was told was known.
-    names = next((found for found in (scores.names, names_of_known(known), truth.names) if found is not None), None)
+    names = first_names(scores.names, names_of_known(known), truth.names)
     unknown = KnownEdges.of_graph(known, truth, names, "true_adjacency").unknown_pairs()
     is_edge = truth.in_order_of(names, "true_adjacency", name if scores.names is not None else "known")[unknown] == 1
     array = scores.in_order_of(names, name, "known")

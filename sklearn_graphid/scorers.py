@@ -19,6 +19,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from ._known_edges import KnownEdges, names_of_known
+from ._names import first_names
 from ._validation import FloatArray, NamedMatrix, check_named_adjacency, refuse_dates
 from ._warnings import warn_caller
 from .metrics import edge_f1_score, edge_roc_auc_score
@@ -330,5 +331,5 @@ def _checked_truth(true_adjacency: Any, known: Any) -> tuple[NamedMatrix, KnownE
     truth = NamedMatrix(checked.values.copy(), checked.names)
     if known is None:
         return truth, None
-    names = names_of_known(known)
-    return truth, KnownEdges.of_graph(known, truth, truth.names if names is None else names, "true_adjacency")
+    names = first_names(names_of_known(known), truth.names)
+    return truth, KnownEdges.of_graph(known, truth, names, "true_adjacency")

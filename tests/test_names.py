@@ -184,6 +184,62 @@ def test_numbers_from_a_file_are_text():
         assert identifier.adjacency_[order.index(i), order.index(j)] == 1
 
 
+NUMBERED = [2, 0, 3, 1]
+PATH = nx.to_numpy_array(nx.path_graph(4))
+PATH_KNOWN = KnownEdges(np.ones((4, 4), dtype=bool), PATH)
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(
+    "known",
+    [
+        KnownEdges.from_networkx(nx.path_graph(4), absent=nx.complement(nx.path_graph(4))),
+        KnownEdges(PATH_KNOWN.mask, PATH, names=range(4)),
+        pd.DataFrame(PATH),
+        pd.DataFrame(PATH)[[3, 1, 0, 2]].loc[[3, 1, 0, 2]],
+        pd.DataFrame(PATH, index=[0, 1, 2, 3], columns=[0, 1, 2, 3]).loc[[1, 3, 2, 0]],
+    ],
+)
+def test_numbered_known_part_goes_by_the_numbers_of_columns(known, text):
+    """A node that is called 2 is the column that is called 2, or "2", wherever that stands."""
+    columns = [str(number) for number in NUMBERED] if text else NUMBERED
+    frame = pd.DataFrame(INPUTS[:, :4], columns=columns)
+    identifier = RidgeSystemIdentifier("heat").fit(frame, frame, known)
+    np.testing.assert_array_equal(identifier.adjacency_, PATH[np.ix_(NUMBERED, NUMBERED)])
+
+
+def test_numbered_mask_and_graph_go_by_the_numbers_of_columns():
+    frame = pd.DataFrame(INPUTS[:, :4], columns=NUMBERED)
+    mask = pd.DataFrame(PATH_KNOWN.mask)
+    identifier = RidgeSystemIdentifier("heat").fit(frame, frame, mask, nx.path_graph(4))
+    np.testing.assert_array_equal(identifier.adjacency_, PATH[np.ix_(NUMBERED, NUMBERED)])
+
+
+def test_numbered_known_part_goes_by_position_without_numbers_in_columns():
+    shuffled = KnownEdges(PATH_KNOWN.mask, PATH[np.ix_(NUMBERED, NUMBERED)], names=NUMBERED)
+    for inputs in (INPUTS[:, :4], pd.DataFrame(INPUTS[:, :4])):
+        identifier = RidgeSystemIdentifier("heat").fit(inputs, inputs, shuffled)
+        np.testing.assert_array_equal(identifier.adjacency_, PATH)
+    letters = pd.DataFrame(INPUTS[:, :4], columns=list("dcba"))
+    for known in (KnownEdges.from_networkx(nx.path_graph(4)), pd.DataFrame(PATH), PATH):
+        identifier = RidgeSystemIdentifier("heat").fit(letters, letters, known)
+        np.testing.assert_array_equal(identifier.known_edges_.values, PATH)
+
+
+@pytest.mark.parametrize(
+    ("input_names", "output_names"),
+    [([2, 0, 3, 1], [0, 1, 2, 3]), (["2", "0", "3", "1"], [0, 1]), ([0, 1, 2, 3], ["2", "0", "3", "1"])],
+)
+def test_numbered_outputs_go_by_the_numbers_of_columns(input_names, output_names):
+    """Without noise and without edges an output is the input of its node."""
+    places = [[str(name) for name in input_names].index(str(name)) for name in output_names]
+    frame_X = pd.DataFrame(INPUTS[:, :4], columns=input_names)
+    frame_Y = pd.DataFrame(INPUTS[:, places], columns=output_names)
+    identifier = RidgeSystemIdentifier("heat").fit(frame_X, frame_Y, np.zeros((4, 4)))
+    np.testing.assert_allclose(identifier.predict(frame_X), frame_Y)
+    assert identifier.score(frame_X, frame_Y) == pytest.approx(1)
+
+
 def test_integer_columns_are_names():
     ids = [101, 205, 7, 33, 12, 1001, 999, 5]
     frame_X, frame_Y = (pd.DataFrame(array, columns=ids) for array in (INPUTS, OUTPUTS))
@@ -308,7 +364,7 @@ def test_from_networkx():
     by_graph = KnownEdges.from_networkx(graph, nx.Graph([("a", "c"), ("d", "c")]), pd.DataFrame(columns=known.names))
     np.testing.assert_array_equal(by_graph.to_array(), known.to_array())
     assert KnownEdges.from_networkx(graph, absent=[("a", "d")]).names == ("a", "b", "c", "d")
-    assert KnownEdges.from_networkx(nx.Graph([(3, 1), (0, 2)])).names is None
+    assert KnownEdges.from_networkx(nx.Graph([(3, 1), (0, 2)])).names == (0, 1, 2, 3)
 
 
 def test_from_pandas_edgelist():

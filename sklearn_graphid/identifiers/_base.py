@@ -162,7 +162,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if np.isscalar(Y):
             raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_experiments, n_nodes).")
-        self._names_of_inputs, output_names = names_of_columns(X, "X"), names_of_outputs(Y)
+        self._names_of_inputs = names_of_columns(X, "X")
+        output_names = names_of_outputs(Y, self._names_of_inputs)
         X, Y = as_numbers(X, "X"), as_numbers(Y, "Y")
         X = validate_data(self, X, dtype=np.float64)
         Y = check_array(
@@ -195,7 +196,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
     def _output_columns(self, y: Any) -> npt.NDArray[np.intp] | None:
         """The order that puts the columns of new outputs in that of Y at fit; None where they go by position."""
-        names = names_of_outputs(y)
+        names = names_of_outputs(y, self._names_of_inputs)
         if getattr(y, "ndim", 2) == 1:
             return None
         return node_order(names, self._names_at_outputs(), "y", "Y at fit")

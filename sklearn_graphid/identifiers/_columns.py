@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._names import Names, check_names, column_names, differing_names, in_words, is_numbering, match_names
+from .._names import (
+    Names,
+    check_names,
+    column_names,
+    differing_names,
+    in_words,
+    is_numbering,
+    match_names,
+    unless_numbers,
+)
 from .._validation import refuse_dates
 from .._warnings import warn_caller
 
@@ -69,8 +78,11 @@ def match_outputs(
         One for each column of Y.
     """
     observed = _numbers_of(observed_nodes, node_names)
-    if node_names is None and output_names is not None and set(output_names) <= set(range(n_nodes)):
-        node_names = tuple(range(n_nodes))  # columns that are called by numbers
+    numbers = tuple(range(n_nodes))
+    if node_names is None and output_names is not None and None not in match_names(output_names, numbers):
+        node_names = numbers  # columns that are called by numbers
+    if output_names is not None and unless_numbers(output_names) is None and not _is_auto(observed):
+        output_names = None
     if output_names is None or node_names is None:
         return observed_columns(observed, n_outputs, n_nodes)
     places = match_names(output_names, node_names)
@@ -87,7 +99,7 @@ def match_outputs(
             f"without names, and observed_nodes, to match by position."
         )
     by_name = np.array(places, dtype=np.intp)
-    if isinstance(observed, str) and observed == "auto":
+    if _is_auto(observed):
         return by_name
     by_position = observed_columns(observed, n_outputs, n_nodes)
     if set(by_position) != set(by_name):
@@ -96,6 +108,10 @@ def match_outputs(
             f"leave observed_nodes at 'auto' to go by the names."
         )
     return by_name
+
+
+def _is_auto(observed_nodes: Any) -> bool:
+    return isinstance(observed_nodes, str) and observed_nodes == "auto"
 
 
 def _numbers_of(observed_nodes: Any, node_names: Names | None) -> Any:
@@ -120,11 +136,17 @@ def names_of_columns(data: Any, name: str) -> Names | None:
     return None if names is None else check_names(names, f"{name}'s columns")
 
 
-def names_of_outputs(Y: Any) -> Names | None:
-    """The names of Y's columns; that of a Series, if it has one."""
+def names_of_outputs(Y: Any, node_names: Names | None = None) -> Names | None:
+    """The names of Y's columns; that of a Series, if it has one.
+
+    The numbers 0, 1, 2 ... in this order are names only where nodes are called so, in another order.
+    """
     if getattr(Y, "ndim", 2) == 1 and hasattr(Y, "dtype"):
         name = getattr(Y, "name", None)
         return None if name is None else (name,)
+    numbers = column_names(Y, keep_numbers=True)
+    if numbers is not None and node_names is not None and None not in match_names(numbers, node_names):
+        return check_names(numbers, "Y's columns")
     return names_of_columns(Y, "Y")
 
 

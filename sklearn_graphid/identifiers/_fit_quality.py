@@ -142,7 +142,8 @@ def fit_findings(
         )
         return [Finding.trouble(f"{wrong}; {advice}", UserWarning)]
     share = min(1.0, noise_std**2 / power) if power > 0 else 0.0
-    if noise_std > _LARGEST_RATIO * ridge:
+    # Outputs that are all zero leave ridge regression without any error to compare with.
+    if noise_std > _LARGEST_RATIO * ridge > 0:
         text = f"the noise takes up {share:.2g} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
         return [Finding.trouble(f"{text} what ridge regression leaves; try another filter.", UserWarning)]
     if diagnostics["p_value_residuals"] < _SIGNIFICANT:

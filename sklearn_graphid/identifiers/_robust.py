@@ -135,7 +135,8 @@ class CommutingObjective:
         ahead, ahead_commutator, momentum = graph, commutator, 1.0
         for _ in range(_MAX_PROJECTED_STEPS):
             gradient = self._gradient(operator, ahead_commutator) + slope
-            moved = np.where(free, (ahead - gradient / curvature).clip(0.0, 1.0), adjacency)
+            with np.errstate(over="ignore"):  # without any curvature the step is infinite, and ends at 0 or 1
+                moved = np.where(free, (ahead - gradient / curvature).clip(0.0, 1.0), adjacency)
             moved_commutator = self.commutator(operator, moved)
             step, step_commutator = moved - ahead, moved_commutator - ahead_commutator
             bend = self.commutation * np.vdot(step_commutator, step_commutator)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from .._names import unless_numbers
 from .._validation import FloatArray
 from ._checks import check_choice, check_flags, check_names
 from ._names import LITERAL, drawable
@@ -130,7 +131,7 @@ class AdjacencyDisplay:
         require_matplotlib(cls.__name__)
         network = Network.of(cls.__name__, estimator, true_adjacency)
         names = estimator.known_edges_.names
-        return cls(**network._asdict(), node_names=names).plot(ax, **plot_options)
+        return cls(**network._asdict(), node_names=names and unless_numbers(names)).plot(ax, **plot_options)
 
     @classmethod
     def from_predictions(

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._known_edges import KnownEdges, names_of_known
+from .._names import first_names
 from .._validation import (
     FloatArray,
     NamedMatrix,
@@ -37,7 +38,7 @@ class Network(NamedTuple):
         """Validate what a user hands over; without `adjacency`, an edge is what has more than even odds."""
         square = read_matrix(edge_probabilities, "edge_probabilities")
         # What an identifier found is an array without names, in the order of what it was told was known.
-        names = names_of_known(known) if square.names is None else square.names
+        names = first_names(square.names, names_of_known(known))
         n_nodes = len(as_square_array(square, "edge_probabilities"))
         probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities")
         checked: dict[str, FloatArray] = {}

@@ -134,3 +134,11 @@ def test_failure_to_converge_is_one_sentence(case, ring_known, ring_pairs, monke
     assert len(message) < 160
     assert not re.search(r"\d", message)  # a number would differ between folds
     assert identifier.diagnostics_["converged"] is False
+
+
+def test_robust_without_curvature_does_not_warn(ring, ring_pairs):
+    """With every pair known no direction is left to curve in, and a step divided by the curvature overflows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robust = RobustFilterIdentifier("heat", commutation_penalty=1e6, max_iter=2).fit(*ring_pairs, ring)
+    np.testing.assert_array_equal(robust.adjacency_, ring)

@@ -212,3 +212,13 @@ def test_the_default_score_finds_the_filter_with_few_experiments():
                 warnings.simplefilter("ignore")
                 chosen.append(search.fit(X, Y, known_mask=KNOWN).best_params_["filter"] == truth)
     assert all(chosen)
+
+
+@pytest.mark.parametrize("algorithm", ["edge-flip", "langevin"])
+def test_outputs_that_are_all_zero_are_no_trouble(algorithm):
+    """Ridge regression explains them without error, and nothing can be compared with that."""
+    X = np.random.default_rng(0).standard_normal((6, 4))
+    identifier = LangevinSystemIdentifier("arma", algorithm=algorithm, n_chains=2, n_levels=2, random_state=0)
+    identifier.fit(X, np.zeros_like(X), np.zeros((4, 4)))
+    assert np.isfinite(identifier.noise_std_)
+    np.testing.assert_array_equal(identifier.adjacency_, 0)
