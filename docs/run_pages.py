@@ -13,6 +13,7 @@ import io
 import re
 import sys
 import time
+import types
 import warnings
 from pathlib import Path
 
@@ -26,14 +27,16 @@ BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def run_page(path: Path) -> list[str]:
     """Run one page and return what does not agree."""
-    names: dict[str, object] = {"__name__": "page"}
+    page = sys.modules["page"] = types.ModuleType("page")  # dataclasses look up the module that they are defined in
     printed, complaints = "", []
     for match in BLOCK.finditer(path.read_text()):
         kind, content = match.groups()
         if kind == "python":
             stream = io.StringIO()
             with contextlib.redirect_stdout(stream):
-                exec(compile(content, str(path), "exec"), names)
+                # Line numbers are those of the page, and what this file imports from the future is not the page's.
+                lines = "\n" * path.read_text().count("\n", 0, match.start(2))
+                exec(compile(lines + content, str(path), "exec", dont_inherit=True), page.__dict__)
             printed = stream.getvalue()
         elif content.strip() != printed.strip():
             complaints.append(f"expected\n{content.rstrip()}\nbut it prints\n{printed.rstrip()}")

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from ._adam import AdamSystemIdentifier
+from ._base import BaseSystemIdentifier
 from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
+from ._result import Experiments, Identification
 from ._ridge import RidgeSystemIdentifier
 from ._robust import RobustFilterIdentifier
 from ._smooth import SmoothSignalIdentifier
+from ._strengths import StrengthIdentifier, Strengths
 
 __all__ = [
     "PAPER_SETTINGS",
     "AdamSystemIdentifier",
+    "BaseSystemIdentifier",
+    "Experiments",
     "GraphicalLassoIdentifier",
+    "Identification",
     "LangevinSystemIdentifier",
     "LikelihoodLangevinIdentifier",
     "RidgeSystemIdentifier",
     "RobustFilterIdentifier",
     "SmoothSignalIdentifier",
+    "StrengthIdentifier",
+    "Strengths",
 ]

@@ -15,7 +15,6 @@ from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device, torch_threads
 from .._validation import FloatArray
-from ..filters import GraphFilter
 from ..samplers import AdamState, ChainRNG, Problem, adam_step, initial_state
 from ._base import BaseSystemIdentifier
 from ._chains import problem_of
@@ -161,13 +160,12 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     """
 
     _parameter_constraints = {
-        "filter": [str, GraphFilter],
+        **BaseSystemIdentifier._parameter_constraints,
         "noise_std": [NumberInterval(Real, *_NOISE_RANGE, closed="both")],
         "n_iterations": [NumberInterval(Integral, 1, None, closed="left")],
         "learning_rate": [NumberInterval(Real, 0, _LARGEST_STEP, closed="right")],
         "l1_penalty": [NumberInterval(Real, 0, _LARGEST_STEP, closed="both")],
         "threshold": [NumberInterval(Real, 0, 1, closed="both")],
-        "observed_nodes": [str, "array-like"],
         "device": [str],
         "random_state": ["random_state"],
     }

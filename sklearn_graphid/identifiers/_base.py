@@ -84,6 +84,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     # Under metadata routing, what is known goes to fit without being asked for.
     __metadata_request__fit = {"known_mask": True, "known_adjacency": True}
 
+    _parameter_constraints: dict[str, Any] = {"filter": [str, GraphFilter], "observed_nodes": [str, "array-like"]}
+
     filter: Any
     observed_nodes: Any
 

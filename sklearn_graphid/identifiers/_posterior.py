@@ -22,7 +22,6 @@ from .._known_edges import KnownEdges
 from .._numbers import NumberInterval
 from .._torch import draw_seeds, resolve_device
 from .._validation import FloatArray
-from ..filters import GraphFilter
 from ..priors import GraphPrior
 from ..samplers import Kernel, LangevinKernel, SweepKernel, stuck_chains
 from ._arviz import to_inference_data
@@ -81,7 +80,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     """Base of the identifiers that sample."""
 
     _parameter_constraints = {
-        "filter": [str, GraphFilter],
+        **BaseSystemIdentifier._parameter_constraints,
         "noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],
@@ -93,7 +92,6 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "theta_learning_rate": [_POSITIVE, None],
         "n_sweeps": [NumberInterval(Integral, 0, None, closed="left")],
         "point_estimate": [StrOptions({"marginal", "sample", "best"})],
-        "observed_nodes": [str, "array-like"],
         "n_jobs": [Integral, None],
         "device": [str],
         "random_state": ["random_state"],

@@ -299,9 +299,8 @@ class StrengthIdentifier(BaseSystemIdentifier):
     """
 
     _parameter_constraints = {
-        "filter": [str, GraphFilter],
+        **BaseSystemIdentifier._parameter_constraints,
         "threshold": [NumberInterval(Real, 0, 1, closed="both"), None],
-        "observed_nodes": [str, "array-like"],
     }
 
     threshold: float | None

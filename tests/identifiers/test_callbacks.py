@@ -16,18 +16,24 @@ from sklearn_graphid import AdamSystemIdentifier, LangevinSystemIdentifier, Like
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.identifiers import _following
 
-BRIEF = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "random_state": 0}
+BRIEF = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 4, "random_state": 0}
 IDENTIFIERS = {
-    "edge-flip": LangevinSystemIdentifier("heat", **BRIEF),
-    "langevin": LangevinSystemIdentifier("heat", algorithm="langevin", sigma_max=0.5, sigma_min=0.03, **BRIEF),
+    "sweeps": LangevinSystemIdentifier("heat", **BRIEF),
+    "langevin": LangevinSystemIdentifier("heat", sigma_max=0.5, sigma_min=0.03, **{**BRIEF, "n_sweeps": 0}),
     "no-prior": LikelihoodLangevinIdentifier("heat", **BRIEF),
     "adam": AdamSystemIdentifier("heat", n_iterations=5, random_state=0),
 }
-STEPS = {"edge-flip": "sweep", "langevin": "noise level", "no-prior": "noise level", "adam": "step"}
+# The steps of each batch of chains in their order. Their numbers go on from one kernel to the next.
+STEPS = {
+    "sweeps": ["annealing level"] * 3 + ["sweep"] * 4,
+    "langevin": ["annealing level"] * 3,
+    "no-prior": ["annealing level"] * 3 + ["sweep"] * 4,
+    "adam": ["step"] * 5,
+}
 
 
-def steps_of(fitted):
-    """How many steps a fit has recorded: sweeps, noise levels, or steps of Adam."""
+def n_steps_of(fitted):
+    """How many steps a fit has recorded: annealing levels and sweeps, or steps of Adam."""
     return len(fitted.diagnostics_["loss" if "loss" in fitted.diagnostics_ else "sigma"])
 
 
@@ -57,6 +63,10 @@ class Recorder:
     def ended(self, name):
         return [number for event, task, number in self.events if event == "end" and task == name]
 
+    def ended_steps(self):
+        outer = ("fit", "batch of chains", "")
+        return [(task, number) for event, task, number in self.events if event == "end" and task not in outer]
+
 
 @pytest.fixture(params=IDENTIFIERS)
 def name(request):
@@ -71,8 +81,8 @@ def identifier(name):
 def test_every_step_is_told_between_the_begin_and_the_end_of_its_batch(name, identifier, ring_known, ring_pairs):
     recorder = Recorder()
     identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
-    step, n_steps = STEPS[name], steps_of(identifier)
-    steps = [(event, step, number) for number in range(n_steps) for event in ("begin", "end")]
+    assert n_steps_of(identifier) == len(STEPS[name])
+    steps = [(event, step, number) for number, step in enumerate(STEPS[name]) for event in ("begin", "end")]
     if name != "adam":
         steps = [("begin", "batch of chains", 0), *steps, ("end", "batch of chains", 0)]
     assert recorder.events == [("begin", "fit", 0), *steps, ("end", "fit", 0), ("teardown", "", 0)]
@@ -85,8 +95,7 @@ def test_scores_are_those_of_the_estimate_so_far(name, identifier, ring_known, r
     assert recorder.scores["fit", 0] == identifier.score(*ring_pairs)
     if name != "adam":
         assert recorder.scores["batch of chains", 0] == recorder.scores["fit", 0]
-    step, n_steps = STEPS[name], steps_of(identifier)
-    steps = [recorder.scores[step, number] for number in range(n_steps)]
+    steps = [recorder.scores[step, number] for number, step in enumerate(STEPS[name])]
     assert len(set(steps)) > 1  # the estimate moves
     if name == "adam":
         assert steps[-1] == recorder.scores["fit", 0]
@@ -111,17 +120,17 @@ def own_score(estimator, X, y):
     return estimator.score(X, y)
 
 
-@pytest.mark.parametrize(("name", "n_jobs"), [*((name, None) for name in IDENTIFIERS), ("edge-flip", 2)])
+@pytest.mark.parametrize(("name", "n_jobs"), [*((name, None) for name in IDENTIFIERS), ("sweeps", 2)])
 def test_scoring_monitor_logs_every_step(name, identifier, n_jobs, ring_known, ring_pairs):
     monitor = ScoringMonitor(scoring={"score": own_score})
     if name != "adam":
-        identifier.set_params(n_chains=20, n_jobs=n_jobs)  # two batches, in two processes or in this one
+        identifier.set_params(n_chains=9, n_jobs=n_jobs)  # two batches, in two processes or in this one
     identifier.set_callbacks(monitor).fit(*ring_pairs, ring_known)
     log = monitor.get_logs().data_as_pandas
     counts = log["task_name"].value_counts().to_dict()
-    step, n_steps = STEPS[name], steps_of(identifier)
     batches = {} if name == "adam" else {"batch of chains": 2}
-    assert counts == {"fit": 1, step: n_steps * max(1, len(batches) * 2), **batches}
+    steps = {step: STEPS[name].count(step) * (2 if batches else 1) for step in STEPS[name]}
+    assert counts == {"fit": 1, **steps, **batches}
     assert np.isfinite(log["score"]).all()
     final = log.loc[log["task_name"] == "fit", "score"].item()
     assert final == pytest.approx(identifier.score(*ring_pairs))
@@ -131,11 +140,11 @@ def test_scoring_monitor_logs_every_step(name, identifier, n_jobs, ring_known, r
 def test_batches_are_told_to_callbacks_of_this_process(n_jobs, ring_known, ring_pairs):
     """A callback that keeps its notes in memory hears of every batch, wherever the chains ran."""
     recorder = Recorder()
-    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 40, "n_jobs": n_jobs})
+    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 20, "n_jobs": n_jobs})
     identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
     assert recorder.ended("batch of chains") == [0, 1, 2]
     assert recorder.ended("fit") == [0]
-    assert len(recorder.ended("sweep")) == (3 * steps_of(identifier) if n_jobs is None else 0)
+    assert len(recorder.ended_steps()) == (3 * n_steps_of(identifier) if n_jobs is None else 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*tasks which were still being processed")  # joblib's, of those not wanted
@@ -143,36 +152,38 @@ def test_batches_are_told_to_callbacks_of_this_process(n_jobs, ring_known, ring_
 def test_a_callback_may_have_seen_enough_chains(n_jobs, ring_known, ring_pairs):
     recorder = Recorder(stop_at=("batch of chains", 1))
     before = torch.get_num_threads()
-    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 70, "n_jobs": n_jobs})
+    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 36, "n_jobs": n_jobs})
     identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
     diagnostics = identifier.diagnostics_
-    assert len(diagnostics["theta"]) + diagnostics["n_stuck"] == 32
+    assert len(diagnostics["theta"]) + diagnostics["n_stuck"] == 16
     assert recorder.ended("batch of chains") == [0, 1]
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("name", ["edge-flip", "langevin", "no-prior"])
-@pytest.mark.parametrize("stop_after", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "stop_after"),
+    [("sweeps", 0), ("sweeps", 3), ("sweeps", 5), ("langevin", 0), ("langevin", 1), ("no-prior", 4)],
+)
 def test_a_callback_can_end_the_sampling_between_steps(name, identifier, stop_after, ring_known, ring_pairs):
-    """A default fit is one batch; what was drawn so far is kept, and it is said."""
-    recorder = Recorder(stop_at=(STEPS[name], stop_after))
+    """Among the annealing levels or among the sweeps: what was drawn so far is kept, and it is said."""
+    recorder = Recorder(stop_at=(STEPS[name][stop_after], stop_after))
     with pytest.warns(ConvergenceWarning, match="a callback stopped the fit before its last step") as caught:
         identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
     assert caught[0].filename == __file__
-    assert steps_of(identifier) == stop_after + 1
-    assert recorder.ended(STEPS[name]) == list(range(stop_after + 1))
+    assert n_steps_of(identifier) == stop_after + 1
+    assert recorder.ended_steps() == [(step, number) for number, step in enumerate(STEPS[name][: stop_after + 1])]
     assert recorder.ended("fit") == [0]
     assert np.isfinite(identifier.edge_probabilities_).all()
     assert identifier.sample(3, random_state=0)[0].shape == (3, 6, 6)
 
 
 def test_later_batches_are_not_run_after_a_stop(ring_known, ring_pairs):
-    recorder = Recorder(stop_at=("sweep", 1))
-    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 40})
+    recorder = Recorder(stop_at=("sweep", 4))
+    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 20})
     with pytest.warns(ConvergenceWarning, match="a callback stopped the fit"):
         identifier.set_callbacks(recorder).fit(*ring_pairs, ring_known)
     assert recorder.ended("batch of chains") == [0]
-    assert len(identifier.diagnostics_["theta"]) + identifier.diagnostics_["n_stuck"] == 16
+    assert len(identifier.diagnostics_["theta"]) + identifier.diagnostics_["n_stuck"] == 8
 
 
 def test_a_callback_can_end_adam(ring_known, ring_pairs):
@@ -192,7 +203,7 @@ def test_steps_of_a_chain_that_diverged_have_no_estimate(ring_known, ring_pairs)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_progress_bar_shows_batches(n_jobs, ring_known, ring_pairs, capsys):
     pytest.importorskip("rich")
-    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 20, "n_jobs": n_jobs})
+    identifier = LangevinSystemIdentifier("heat", **{**BRIEF, "n_chains": 9, "n_jobs": n_jobs})
     identifier.set_callbacks(ProgressBar()).fit(*ring_pairs, ring_known)
     shown = capsys.readouterr().out
     assert "LangevinSystemIdentifier - fit" in shown
@@ -201,7 +212,7 @@ def test_progress_bar_shows_batches(n_jobs, ring_known, ring_pairs, capsys):
     assert shown.count("100%") >= 3
 
 
-@pytest.mark.parametrize(("name", "n_jobs"), [*((name, None) for name in IDENTIFIERS), ("edge-flip", 2)])
+@pytest.mark.parametrize(("name", "n_jobs"), [*((name, None) for name in IDENTIFIERS), ("sweeps", 2)])
 def test_searches_are_followed_to_the_steps_of_each_fit(name, identifier, n_jobs, ring_known, ring_pairs):
     monitor = ScoringMonitor(scoring="r2")
     search = GridSearchCV(
@@ -209,15 +220,14 @@ def test_searches_are_followed_to_the_steps_of_each_fit(name, identifier, n_jobs
     )
     search.fit(*ring_pairs, known_mask=ring_known)
     log = monitor.get_logs().data_as_pandas
-    step, n_steps = STEPS[name], steps_of(search.best_estimator_)
     # Two folds and the refit.
-    assert (log["task_name"] == step).sum() == 3 * n_steps
+    assert log["task_name"].isin(STEPS[name]).sum() == 3 * len(STEPS[name])
     assert np.isfinite(log["r2"]).all()
 
 
 def test_progress_bar_of_a_search_reaches_into_the_fits(ring_known, ring_pairs, capsys):
     pytest.importorskip("rich")
-    search = GridSearchCV(clone(IDENTIFIERS["edge-flip"]), {"n_levels": [2, 3]}, cv=2, error_score="raise")
+    search = GridSearchCV(clone(IDENTIFIERS["sweeps"]), {"n_levels": [2, 3]}, cv=2, error_score="raise")
     search.set_callbacks(ProgressBar()).fit(*ring_pairs, known_mask=ring_known)
     shown = capsys.readouterr().out
     assert "GridSearchCV" in shown
@@ -228,7 +238,7 @@ def test_data_frames_are_scored_as_they_came(ring_known, ring_pairs, recwarn):
     """A callback gets the frame that `fit` was given, so that the names of its columns are there."""
     recorder = Recorder()
     X = pd.DataFrame(ring_pairs[0], columns=list("abcdef"))
-    clone(IDENTIFIERS["edge-flip"]).set_callbacks(recorder).fit(X, ring_pairs[1], ring_known)
+    clone(IDENTIFIERS["sweeps"]).set_callbacks(recorder).fit(X, ring_pairs[1], ring_known)
     assert recorder.scores["fit", 0] > 0
     assert not [warning for warning in recwarn if "feature names" in str(warning.message)]
 
@@ -237,7 +247,7 @@ def test_outputs_with_gaps_can_be_followed(ring_known, ring_pairs):
     X, Y = ring_pairs
     gaps = np.where(np.random.default_rng(0).random(Y.shape) < 0.2, np.nan, Y)
     monitor = ScoringMonitor(scoring={"score": own_score})
-    clone(IDENTIFIERS["edge-flip"]).set_callbacks(monitor).fit(X, gaps, ring_known)
+    clone(IDENTIFIERS["sweeps"]).set_callbacks(monitor).fit(X, gaps, ring_known)
     assert np.isfinite(monitor.get_logs().data_as_pandas["score"]).all()
 
 
@@ -245,5 +255,5 @@ def test_a_network_that_is_known_can_be_followed():
     ring = nx.to_numpy_array(nx.cycle_graph(6))
     X, Y = make_system(ring, "heat", [0.5], n_pairs=3, random_state=0)
     recorder = Recorder()
-    fitted = clone(IDENTIFIERS["edge-flip"]).set_callbacks(recorder).fit(X, Y, ring)
-    assert len(recorder.ended("sweep")) == steps_of(fitted)
+    fitted = clone(IDENTIFIERS["sweeps"]).set_callbacks(recorder).fit(X, Y, ring)
+    assert recorder.ended_steps() == list(zip(STEPS["sweeps"], range(n_steps_of(fitted)), strict=True))
