@@ -18,8 +18,8 @@ __all__ = ["check_device", "draw_seeds", "resolve_device", "seeded_generator", "
 _DEVICES = "'auto', 'cpu', 'cuda' or 'cuda:' and a number"
 
 
-class _Crew:
-    """Who is inside a `torch_threads` block, and how many threads torch had before the first one came in."""
+class _ThreadCount:
+    """How many Python threads are inside a `torch_threads` block, and torch's number of threads outside of all."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -28,7 +28,7 @@ class _Crew:
         self.here = threading.local()
 
 
-_crew = _Crew()
+_count = _ThreadCount()
 
 
 @contextmanager
@@ -41,22 +41,22 @@ def torch_threads(n_threads: int) -> Iterator[None]:
     torch keeps one number for each thread that has asked, and one for those that are yet to come. A thread that enters
     while another is inside must not take the other's number for the one to put back.
     """
-    depth = getattr(_crew.here, "depth", 0)
-    with _crew.lock:
-        # To ask comes first: the first question of a thread makes torch forget what the thread has set itself.
+    depth = getattr(_count.here, "depth", 0)
+    with _count.lock:
+        # Call get_num_threads before set_num_threads: a thread's first get resets its setting.
         current = torch.get_num_threads()
-        if not _crew.n_inside:
-            _crew.outside = current
-        before = current if depth else _crew.outside
-        _crew.n_inside += 1
+        if not _count.n_inside:
+            _count.outside = current
+        before = current if depth else _count.outside
+        _count.n_inside += 1
         torch.set_num_threads(n_threads)
-    _crew.here.depth = depth + 1
+    _count.here.depth = depth + 1
     try:
         yield
     finally:
-        _crew.here.depth = depth
-        with _crew.lock:
-            _crew.n_inside -= 1
+        _count.here.depth = depth
+        with _count.lock:
+            _count.n_inside -= 1
             torch.set_num_threads(before)
 
 

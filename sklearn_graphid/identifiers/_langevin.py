@@ -113,8 +113,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     noise_std_samples_ : ndarray of shape (n_draws,)
         Draws from its posterior; all the same where it was given.
     diagnostics_ : dict
-        Chains that diverged or were stuck in a hopeless mode, and so were dropped; of the others Monte Carlo errors,
-        what another run would change, R-hat, effective sample size and traces over the whole run. On the fit:
+        How many chains diverged, or were stuck in a far less probable mode, and so were dropped; of the others Monte
+        Carlo errors, what another run would change, R-hat, effective sample size and traces. On the fit:
         "residual_std", the residuals' root mean square; "ridge_error", that of ridge regression for experiments that
         are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs.
     known_edges_ : KnownEdges
@@ -221,7 +221,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
             return None
         matrix = read_matrix(self.edge_prior, "edge_prior")
         probabilities = check_edge_probabilities(matrix.in_order_of(known.names, "edge_prior", "X"), known.n_nodes)
-        # Certainty belongs into known_mask; here it is clipped so that the odds stay finite.
+        # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
 

@@ -89,7 +89,7 @@ class EDPGNNDenoiser(nn.Module):
     def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """Half of sigma^2 times equation 12 for each graph, so that its mean over levels is equation 11.
 
-        The paper sums over the pairs of a graph; here it is their mean, lest larger graphs weigh more.
+        The paper sums over the pairs of a graph; here it is their mean, so that larger graphs do not weigh more.
         """
         scale = sigma[:, None, None]
         difference = scale * self.score(noisy, sigma) - (clean - noisy) / scale
@@ -116,7 +116,7 @@ def uses_known(architecture: str) -> bool:
 
 def build_network(architecture: str, settings: Mapping[str, Any], seed: int) -> nn.Module:
     """Make a network with weights drawn from a seed, without touching the global random numbers."""
-    network = _unborn(architecture, settings).to_empty(device="cpu")
+    network = _on_meta_device(architecture, settings).to_empty(device="cpu")
     network.reset_parameters(torch.Generator().manual_seed(seed))  # type: ignore[operator]
     return network
 
@@ -130,7 +130,7 @@ def restore_network(
 ) -> nn.Module:
     """Rebuild a trained network from plain arrays, ready for use."""
     check_settings(architecture, settings, len(weights))
-    network = _unborn(architecture, settings)
+    network = _on_meta_device(architecture, settings)
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     for name in {**expected, **weights}:
         here = weights[name].shape if name in weights else "missing"
@@ -144,7 +144,7 @@ def restore_network(
     return network.to(device=device, dtype=dtype).eval().requires_grad_(False)
 
 
-def _unborn(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
+def _on_meta_device(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
     """A network that knows its shapes but has no memory yet, nor drawn a random number."""
     with torch.device("meta"):
         network: nn.Module = _NETWORKS[architecture](**settings)

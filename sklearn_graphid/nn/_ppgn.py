@@ -18,7 +18,7 @@ __all__ = ["PPGN"]
 # Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
 _LARGEST_LOG_ODDS = 30.0
 # Less noise than this is not trained for, as a pair's own value leaves nothing to learn; the network is told this much,
-# lest it extrapolate.
+# so that it need not extrapolate.
 _LEAST_NOISE = 0.12
 
 

@@ -33,7 +33,7 @@ class GraphPrior(BaseEstimator, ABC):
 
     @property
     def conditions_on_known(self) -> bool:
-        """Whether the denoiser heeds which pairs are free of noise, or need not as they say nothing of the others."""
+        """Whether the denoiser can be told which pairs are free of noise. True too where pairs are independent."""
         return False
 
     @abstractmethod

@@ -238,20 +238,20 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         y: Any,
         settings: TrainingSettings,
         validation_fraction: float,
-        go_on: bool,
+        resume: bool,
         checkpoint_path: str | os.PathLike[str] | None,
     ) -> Self:
-        go_on = go_on and hasattr(self, "weights_")
-        sigmas = self._check_schedule(go_on)
+        resume = resume and hasattr(self, "weights_")
+        sigmas = self._check_schedule(resume)
         device = resolve_device(self.device)
         checkpoint = Checkpoint(checkpoint_path)
         seeds = checkpoint.seeds if self.random_state is None else None
         split_seed, start_seed, training_seed = seeds = seeds or draw_seeds(self.random_state, 3)
         training, validation = split_graphs(graphs, validation_fraction, split_seed)
-        network = self._starting_network(sigmas, start_seed, go_on)
+        network = self._starting_network(sigmas, start_seed, resume)
         parameters = {name: plain(getattr(self, name)) for name in _TRAINING_PARAMETERS}
         checkpoint.claim(training_fingerprint(parameters, seeds, graphs, network.state_dict()), network)
-        n_before = self.n_iter_ if go_on else 0
+        n_before = self.n_iter_ if resume else 0
         epochs = train_network(
             network,
             training,
@@ -264,14 +264,14 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         )
 
         def attributes(weights: Arrays, history: History) -> dict[str, Any]:
-            sizes = [len(graph) for graph in graphs] + list(self.size_range_ if go_on else ())
+            sizes = [len(graph) for graph in graphs] + list(self.size_range_ if resume else ())
             return {
                 "architecture_": self.architecture,
                 "network_settings_": dict(network.settings),  # type: ignore[arg-type]
                 "weights_": weights,
                 "sigmas_": np.array(sigmas),
                 "size_range_": (min(sizes), max(sizes)),
-                "loss_history_": appended(self.loss_history_ if go_on else None, history),
+                "loss_history_": appended(self.loss_history_ if resume else None, history),
                 "n_iter_": n_before + len(history["training"]),
                 "known_loss_": None,  # to be measured when the training is over
             }
@@ -285,13 +285,13 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             checkpoint.remove()
         return self
 
-    def _check_schedule(self, go_on: bool) -> list[float]:
+    def _check_schedule(self, resume: bool) -> list[float]:
         if self.sigma_min > self.sigma_max or (self.sigma_min == self.sigma_max and self.n_levels > 1):
             raise ValueError(
                 f"sigma_min={self.sigma_min!r} is not below sigma_max={self.sigma_max!r}; expected the smaller one."
             )
         sigmas = [float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels)]
-        if not go_on:
+        if not resume:
             return sigmas
         if self.architecture != self.architecture_:
             raise ValueError(
@@ -307,8 +307,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             )
         return [float(sigma) for sigma in self.sigmas_]
 
-    def _starting_network(self, sigmas: Sequence[float], seed: int, go_on: bool) -> torch.nn.Module:
-        if go_on:
+    def _starting_network(self, sigmas: Sequence[float], seed: int, resume: bool) -> torch.nn.Module:
+        if resume:
             network: torch.nn.Module = self._network()
             return network.requires_grad_(True)
         settings = {} if self.architecture == "ppgn" else {"sigmas": sigmas}

@@ -1,4 +1,4 @@
-"""A training from outside: which graphs are held out, who is told of every epoch, what remains when it stops."""
+"""Training runs: held-out graphs, callbacks after every epoch, and what is kept when a run stops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def split_graphs(graphs: list[FloatArray], fraction: float, seed: int) -> tuple[
 
 
 def later_seed(seed: int, n_epochs: int) -> int:
-    """A seed for a training that goes on after `n_epochs` epochs, lest it see the noise of the first ones again."""
+    """A seed for a training that resumes after `n_epochs` epochs, so that it sees other noise than the first ones."""
     return seed if n_epochs == 0 else int(np.random.SeedSequence((seed, n_epochs)).generate_state(1)[0])
 
 

@@ -20,8 +20,8 @@ __all__ = [
 # Halves of chains of fewer draws have no variance.
 _FEWEST_DRAWS = 4
 # A chain whose mode is less probable than the best chain's by this much, in logarithms and beside what its own
-# wandering explains, will not come back: the odds against it are more than twenty thousand to one.
-_HOPELESS = 10.0
+# spread explains, will not come back: the odds against it are more than twenty thousand to one.
+_LARGEST_DEFICIT = 10.0
 
 
 def _vanishes(variance: float, draws: FloatArray) -> bool:
@@ -125,7 +125,7 @@ def expected_changes(probability: FloatArray, standard_error: FloatArray) -> flo
 
 
 def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which of the (chains, draws) sit in a mode that the others show to be hopeless.
+    """Which of the (chains, draws) sit in a mode far less probable than another chain's.
 
     Chains cannot weigh modes against one another, as they never travel between them; but where one chain's log
     posterior stays far below another's, its mode holds next to none of the probability.
@@ -133,5 +133,5 @@ def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
     if log_posterior.shape[1] < _FEWEST_DRAWS:
         return np.zeros(len(log_posterior), dtype=bool)
     mean = log_posterior.mean(axis=1)
-    wandering = float(np.median(log_posterior.std(axis=1, ddof=1)))
-    return np.asarray(mean < mean.max() - _HOPELESS - 3 * wandering)
+    spread = float(np.median(log_posterior.std(axis=1, ddof=1)))
+    return np.asarray(mean < mean.max() - _LARGEST_DEFICIT - 3 * spread)

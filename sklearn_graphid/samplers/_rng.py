@@ -1,4 +1,4 @@
-"""Randomness for a batch of chains, one stream each, so that a chain's draws do not depend on its companions."""
+"""Randomness for a batch of chains, one stream each, so that a chain's draws do not depend on the other chains."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ NAMES = ["Ash", "Birch", "Cedar", "Date", "Elm", "Fir"]
 @pytest.fixture
 def fitted(ring_known, ring_pairs):
     X, Y = ring_pairs
-    identifier = LangevinSystemIdentifier("polynomial", n_chains=4, n_levels=8, n_steps=2, random_state=0)
+    settings = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 20}
+    identifier = LangevinSystemIdentifier("polynomial", random_state=0, **settings)
     return identifier.fit(pd.DataFrame(X, columns=NAMES), Y, ring_known)
 
 
@@ -102,7 +103,8 @@ def test_it_can_be_written_and_read(fitted, ring_pairs, tmp_path):
 
 
 def test_langevin_gives_a_draw_of_each_chain(ring_known, ring_pairs):
-    identifier = LikelihoodLangevinIdentifier("heat", n_chains=3, n_levels=2, n_steps=2, random_state=0)
+    settings = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 0}
+    identifier = LikelihoodLangevinIdentifier("heat", random_state=0, **settings)
     identifier.fit(*ring_pairs, ring_known)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -34,7 +34,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, PolynomialFilter
 
-SHORT = {"n_chains": 4, "n_levels": 6, "n_steps": 2, "random_state": 0}
+SHORT = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 12, "random_state": 0}
 HOSTILE = [
     "<script>alert(1)</script>",
     "</table></main><h1>mine</h1>",
@@ -201,7 +201,7 @@ def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, netwo
     adjacency = nx.to_numpy_array(network)
     X, Y = make_system(adjacency, "heat", [0.5], n_pairs=3, random_state=0)
     prior = load_prior(shipped)
-    identifier = LangevinSystemIdentifier("heat", prior, n_chains=2, n_levels=1, n_steps=1, random_state=0)
+    identifier = LangevinSystemIdentifier("heat", prior, n_chains=2, n_levels=1, n_steps=1, n_sweeps=1, random_state=0)
     with pytest.warns(UserWarning, match="the network does not look like what the prior knows"):
         identifier.fit(X, Y, hide_edges(adjacency, 0.1, random_state=0))
     page = report_of(identifier, tmp_path)
@@ -257,7 +257,7 @@ def test_the_same_fit_gives_the_same_page(fitted, tmp_path):
     "identifier",
     [
         AdamSystemIdentifier("heat", n_iterations=20, random_state=0),
-        LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=2, n_steps=2, random_state=0),
+        LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=2, n_steps=2, n_sweeps=0, random_state=0),
         LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_levels": 1, "n_steps": 2}),
         LangevinSystemIdentifier("arma", noise_std=0.3, **SHORT),
     ],

@@ -20,7 +20,7 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import hide_edges, make_system
 
-SHORT = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "random_state": 0}
+SHORT = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0}
 RING = nx.to_numpy_array(nx.cycle_graph(6))
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 def test_the_surprise_of_the_prior_is_computed_once(tmp_path, monkeypatch):
     grid = nx.to_numpy_array(nx.grid_2d_graph(4, 6))
     X, Y = make_system(grid, "heat", [0.5], n_pairs=3, random_state=0)
-    settings = {**SHORT, "n_levels": 1, "n_steps": 1}
+    settings = {**SHORT, "n_levels": 1, "n_steps": 1, "n_sweeps": 1}
     identifier = LangevinSystemIdentifier("heat", load_prior("grids"), **settings)
     fitted = identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0))
     calls = []
@@ -101,7 +101,7 @@ def test_one_chain_has_no_standard_error(tmp_path):
 
 
 def test_a_single_draw_does_not_claim_certainty(tmp_path):
-    single = LangevinSystemIdentifier("heat", algorithm="langevin", **{**SHORT, "n_chains": 1})
+    single = LangevinSystemIdentifier("heat", **{**SHORT, "n_chains": 1, "n_sweeps": 0})
     text = report_text(fit(single, RING), tmp_path)
     assert len(single.theta_samples_) == 1
     assert "A single draw cannot tell which pairs are uncertain" in text

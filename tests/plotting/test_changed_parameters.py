@@ -15,7 +15,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.plotting import ThetaDisplay, TraceDisplay
 
 RING = nx.to_numpy_array(nx.cycle_graph(6))
-SHORT = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "random_state": 0}
+SHORT = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -63,7 +63,7 @@ def test_a_report_of_exact_outputs_does_not_take_the_noise_for_given(tmp_path):
 
 
 def test_a_report_of_a_single_draw_takes_the_noise_as_given_where_the_parameter_says_so(tmp_path):
-    settings = {"n_chains": 1, "algorithm": "langevin", "n_levels": 1}
+    settings = {"n_chains": 1, "n_sweeps": 0, "n_levels": 1}
     path = fitted(noise_std=0.7, **settings).report(tmp_path / "given.html")
     assert "standard deviation 0.7, as given" in path.read_text(encoding="utf-8")
     path = fitted(noise_std=None, **settings).set_params(noise_std=0.7).report(tmp_path / "estimated.html")

@@ -65,7 +65,7 @@ def system():
 @pytest.fixture(scope="module")
 def identifier(system):
     _, X, Y, known = system
-    return LangevinSystemIdentifier(n_chains=3, n_levels=5, random_state=0).fit(X, Y, known)
+    return LangevinSystemIdentifier(n_chains=3, n_levels=5, n_sweeps=6, random_state=0).fit(X, Y, known)
 
 
 @pytest.fixture(scope="module")

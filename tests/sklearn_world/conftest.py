@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def quick():
     """A sampler that needs some hundredths of a second."""
-    return LangevinSystemIdentifier("heat", n_chains=2, n_levels=3, n_steps=1, random_state=0)
+    return LangevinSystemIdentifier("heat", n_chains=2, n_levels=3, n_steps=1, n_sweeps=5, random_state=0)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def siblings(quick):
     """One of each family, all quick."""
     return {
         "sampling": quick,
-        "no prior": LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=3, n_steps=5, random_state=0),
+        "no prior": LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=3, n_sweeps=0, random_state=0),
         "Adam": AdamSystemIdentifier("heat", n_iterations=100, learning_rate=0.05, random_state=0),
     }
 

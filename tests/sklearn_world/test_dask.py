@@ -19,7 +19,7 @@ from sklearn_graphid.scorers import log_likelihood_scorer, make_edge_f1_scorer
 
 pytestmark = pytest.mark.slow
 
-TINY = {"n_chains": 1, "n_levels": 1, "n_steps": 1, "random_state": 0}
+TINY = {"n_chains": 1, "n_levels": 1, "n_steps": 1, "n_sweeps": 2, "random_state": 0}
 
 
 @pytest.fixture

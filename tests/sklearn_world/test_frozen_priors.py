@@ -37,7 +37,7 @@ def prior(request, frozen_prior):
 
 @pytest.fixture
 def informed(prior):
-    return LangevinSystemIdentifier("heat", prior, n_chains=1, n_levels=2, n_steps=1, random_state=0)
+    return LangevinSystemIdentifier("heat", prior, n_chains=1, n_levels=2, n_steps=1, n_sweeps=2, random_state=0)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ NAMES = ["Ash", "Birch", "Cedar", "Date", "Elm", "Fir", "Gum", "Hazel"]
 @pytest.fixture
 def careful():
     """Long enough to find the network of these tests every time."""
-    return LangevinSystemIdentifier("polynomial", n_chains=4, n_levels=6, n_steps=2, random_state=0)
+    return LangevinSystemIdentifier("polynomial", n_chains=4, n_levels=3, n_steps=2, random_state=0)
 
 
 @pytest.fixture(scope="session")
@@ -225,7 +225,7 @@ def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_pairs):
 
 
 def test_text_shows_what_was_changed_and_no_more(quick):
-    assert repr(clone(quick).set_params(n_levels=20, n_steps=1)) == (
+    assert repr(clone(quick).set_params(n_levels=10, n_steps=5, n_sweeps=20)) == (
         "LangevinSystemIdentifier(filter='heat', n_chains=2, random_state=0)"
     )
     with sklearn.config_context(print_changed_only=False):

@@ -96,7 +96,7 @@ def test_names(fitted, square_pairs):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_several_scorers_and_refit(n_jobs, routing, ladder, ladder_known):
     X, Y = make_system(ladder, PolynomialFilter(1), theta=[0.6, 0.4], n_pairs=16, random_state=0)
-    short = LangevinSystemIdentifier(PolynomialFilter(), n_chains=2, n_levels=3, n_steps=1, random_state=0)
+    short = LangevinSystemIdentifier(PolynomialFilter(), n_chains=2, n_levels=3, n_steps=1, n_sweeps=8, random_state=0)
     scoring = {
         "r2": "r2",
         "log_likelihood": get_scorer("log_likelihood"),
