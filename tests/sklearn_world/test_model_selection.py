@@ -55,7 +55,9 @@ def by_hand(estimator, X, Y, known, splits):
     """What cross-validation is: fit on the rows of one part, judge on those of the other."""
     fits = [clone(estimator).fit(X[train], Y[train], known) for train, _ in splits]
     pooled = {"multioutput": "variance_weighted"}
-    return fits, [r2_score(Y[test], fit.predict(X[test]), **pooled) for fit, (_, test) in zip(fits, splits, strict=True)]
+    return fits, [
+        r2_score(Y[test], fit.predict(X[test]), **pooled) for fit, (_, test) in zip(fits, splits, strict=True)
+    ]
 
 
 # Each tool gives what a loop would give, on the square system
