@@ -22,7 +22,7 @@ from sklearn.utils import check_scalar
 
 from ._known_edges import KnownEdges, names_of_known
 from ._names import first_names
-from ._validation import FloatArray, as_square_array, check_named_adjacency, read_matrix
+from ._validation import FloatArray, NamedMatrix, as_square_array, check_named_adjacency, read_matrix
 from ._warnings import warn_caller
 
 __all__ = [
@@ -290,6 +290,8 @@ def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[A
 
 
 def _is_list_of_networks(argument: Any) -> bool:
+    if isinstance(argument, NamedMatrix):  # a tuple, too, but of one matrix and its names
+        return False
     if not isinstance(argument, Sequence):
         return getattr(argument, "ndim", 2) != 2
     first: Any = argument[0] if argument else None

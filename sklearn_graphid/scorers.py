@@ -30,8 +30,6 @@ __all__ = [
     "log_likelihood_scorer",
     "make_edge_f1_scorer",
     "make_edge_roc_auc_scorer",
-    "outputs_and_predictions",
-    "outputs_r2",
     "r2_scorer",
 ]
 
