@@ -53,8 +53,8 @@ SEED = 20_180_418
 LEVELS = (0.5, 0.9)  # of the credible intervals
 N_BINS = 10  # of ranks, and of edge probabilities
 N_PERFECT = 100  # repetitions of a perfect sampler
-LANGEVIN = {"algorithm": "langevin", "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
-SHORT_RUN = {"n_levels": 10, "n_steps": 2}
+LANGEVIN = {"n_sweeps": 0, "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
+SHORT_RUN = {"n_levels": 5, "n_steps": 2}
 THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)[1:]  # the prior vanishes at zero
 LOG_NOISE_GRID = np.linspace(np.log(0.05), np.log(20), 240)
 

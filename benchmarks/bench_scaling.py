@@ -4,9 +4,8 @@
 
 Random networks of average degree four, half of the pairs unknown, a second-order polynomial filter, ten pairs, Langevin
 dynamics under the shipped prior "grids" (whose network takes graphs of any size), on two cores where there are chains
-for both. Then whole fits by the default
-sampler, under a prior of independent pairs, as none is shipped for such networks. Every case runs in a process of its
-own, so that its peak memory can be told apart.
+for both. Then whole default fits, sweeps included, under a prior of independent pairs, as none is shipped for such
+networks. Every case runs in a process of its own, so that its peak memory can be told apart.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
     identifier = LangevinSystemIdentifier(
         "polynomial",
         load_prior("grids"),
-        algorithm="langevin",
+        n_sweeps=0,
         n_chains=n_chains,
         n_steps=1,
         n_jobs=N_JOBS,

@@ -229,4 +229,4 @@ def test_text_shows_what_was_changed_and_no_more(quick):
         "LangevinSystemIdentifier(filter='heat', n_chains=2, random_state=0)"
     )
     with sklearn.config_context(print_changed_only=False):
-        assert "sigma_max=1.0" in repr(quick)
+        assert "sigma_max=0.7" in repr(quick)
