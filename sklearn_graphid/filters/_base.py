@@ -132,10 +132,8 @@ class GraphFilter(BaseEstimator, ABC):
         return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
 
     def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """The design (chains, flips, parameters, experiments, nodes) of graphs with a pair flipped.
-
-        `rows` and `columns` (chains, flips, entries) are the entries of the matrix that belong to each pair.
-        """
+        """The design (chains, flips, parameters, experiments, nodes) of graphs with a pair flipped."""
+        # rows and columns (chains, flips, entries) are the entries of the matrix that belong to each pair.
         graphs = flipped_graphs(adjacency, rows, columns)
         return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
 

@@ -37,7 +37,7 @@ class FlatPrior(GraphPrior):
     --------
     >>> import numpy as np
     >>> from sklearn_graphid.priors import FlatPrior
-    >>> print(FlatPrior().score_function(np.array([[0.0, 0.4], [0.4, 0.0]]), sigma=0.5))
+    >>> print(FlatPrior().score_function(np.array([[0.0, 0.4], [0.4, 0.0]]), sigma=0.5).round(3))
     [[0. 0.]
      [0. 0.]]
     """

@@ -104,7 +104,9 @@ class LangevinKernel(Kernel):
         pairs, theta, noise_std = state.chain
         graphs = _rounded(pairs)
         log_likelihood = problem.log_likelihood(problem.assemble(graphs), theta, noise_std)
-        log_likelihood = torch.where(torch.isfinite(pairs).all(1), log_likelihood, torch.nan)
+        # A chain that has diverged may round to a graph all the same.
+        is_finite = torch.isfinite(pairs).all(1) & torch.isfinite(info.log_likelihood)
+        log_likelihood = torch.where(is_finite, log_likelihood, torch.nan)
         return Draw(graphs, theta, noise_std, log_likelihood, info.log_prior, graphs)
 
     def advice_on_divergence(self) -> str:

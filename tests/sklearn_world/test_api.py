@@ -31,6 +31,7 @@ IGNORED_FOR_METHODS_OF_ONE_LINE = {"PR01", "RT01"}
 IGNORED_FOR_RECORDS = {"EX01", "PR01"}
 EXCEPTIONS = {
     ("metrics.edge_reliability_curve", "PR04"): "its parameters are those of edge_calibration_error, as it says",
+    ("LikelihoodLangevinIdentifier", "PR01"): "its constructor is that of LangevinSystemIdentifier, as it says",
 }
 # What one needs for a prior of one's own, and not to use those that are there.
 WRITTEN_FOR_CONTRIBUTORS = {"priors.Denoiser", "priors.GraphPrior"}
