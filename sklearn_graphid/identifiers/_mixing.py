@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._findings import Finding
 from .._known_edges import KnownEdges
-from ..samplers import Kernel, bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
+from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
 from ._chains import BATCH, ChainDraws
 
-__all__ = ["diagnose", "diverged_advice", "mixing_findings"]
+__all__ = ["diagnose", "mixing_findings"]
 
 # R-hat is no ground for a warning: that of the log-likelihood of sixteen short chains may exceed 1.1 while their
 # average is good to a pair. What another run would change is what matters to the user, and this share of the inferred
@@ -45,7 +45,7 @@ def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int
     }
 
 
-def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, advice_on_divergence: str) -> list[Finding]:
+def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int) -> list[Finding]:
     """What the diagnostics of a fit mean, in sentences; what is in trouble says what to change.
 
     Parameters
@@ -54,12 +54,10 @@ def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, advice_on_d
         Those of `diagnose`.
     n_inferred : int
         How many of the unknown pairs were found to be edges.
-    advice_on_divergence : str
-        What to do about chains that diverged.
     """
     findings = []
     if diagnostics["n_diverged"]:
-        findings.append(_diverged(diagnostics, advice_on_divergence))
+        findings.append(_diverged(diagnostics))
     if 2 * diagnostics["n_stuck"] > _n_chains(diagnostics):
         findings.append(_stuck(diagnostics))
     findings.append(_changes(diagnostics, n_inferred))
@@ -71,15 +69,11 @@ def _n_chains(diagnostics: Mapping[str, Any]) -> int:
     return len(diagnostics["log_likelihood"]) + int(diagnostics["n_diverged"]) + int(diagnostics["n_stuck"])
 
 
-def diverged_advice(kernels: Sequence[Kernel]) -> str:
-    """What to do about chains whose numbers became infinite."""
-    advice = [kernel.advice_on_divergence() for kernel in kernels if kernel.advice_on_divergence()]
-    return advice[0] if advice else "bring X and Y to a common scale near one"
-
-
-def _diverged(diagnostics: Mapping[str, Any], advice: str) -> Finding:
-    text = f"{diagnostics['n_diverged']} of {_n_chains(diagnostics)} chains diverged and were dropped; {advice}."
-    return Finding.trouble(text, ConvergenceWarning, f"some chains diverged and were dropped; {advice}.")
+def _diverged(diagnostics: Mapping[str, Any]) -> Finding:
+    # However large the step, pairs are clipped at every level; only the filter can give infinite numbers.
+    reason = "diverged and were dropped, as the filter gave outputs that are infinite or nan."
+    counts = f"{diagnostics['n_diverged']} of {_n_chains(diagnostics)} chains"
+    return Finding.trouble(f"{counts} {reason}", ConvergenceWarning, f"some chains {reason}")
 
 
 def _stuck(diagnostics: Mapping[str, Any]) -> Finding:

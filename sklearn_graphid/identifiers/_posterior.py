@@ -30,7 +30,7 @@ from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
 from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
-from ._mixing import diagnose, diverged_advice, mixing_findings
+from ._mixing import diagnose, mixing_findings
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         finite = _finite(draws)
         if not finite.any():
             raise FloatingPointError(
-                f"all {len(finite)} chains diverged; {diverged_advice(task.kernels)}. Check that "
+                f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
                 f"noise_std={self.noise_std!r} fits the units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
@@ -219,7 +219,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             draws=draws,
             findings=(
                 *fit_findings(diagnostics, noise_std, self.noise_std is not None, task.experiments),
-                *mixing_findings(diagnostics, point.n_inferred(known), diverged_advice(task.kernels)),
+                *mixing_findings(diagnostics, point.n_inferred(known)),
                 *([_STOPPED] if stopped else []),
             ),
         )

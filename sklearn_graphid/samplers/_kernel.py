@@ -1,6 +1,6 @@
 """What a sampler is made of: kernels that move the chains one after the other, and the loop that runs them.
 
-A kernel owns its state, its settings and its advice. `run_kernels` knows none of them by name, so that a new one is a
+A kernel owns its state and its settings. `run_kernels` knows none of them by name, so that a new one is a
 new class and nothing else; docs/contributing.md has an example.
 """
 
@@ -110,10 +110,6 @@ class Kernel(ABC):
         """The draw that a step gives; a kernel whose pairs are not 0 and 1 has to make them so here."""
         pairs, theta, noise_std = state.chain
         return Draw(pairs, theta, noise_std, info.log_likelihood, info.log_prior, info.edge_probability)
-
-    def advice_on_divergence(self) -> str:
-        """What to change when numbers become infinite; empty where the kernel has no advice."""
-        return ""
 
 
 class Step(NamedTuple):

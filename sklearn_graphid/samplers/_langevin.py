@@ -109,9 +109,6 @@ class LangevinKernel(Kernel):
         log_likelihood = torch.where(is_finite, log_likelihood, torch.nan)
         return Draw(graphs, theta, noise_std, log_likelihood, info.log_prior, graphs)
 
-    def advice_on_divergence(self) -> str:
-        return "" if self.step_size is None else "use a smaller step_size, or None"
-
     def _update_theta(
         self, problem: Problem, chain: ChainState, adam: AdamState, rng: RandomSource
     ) -> tuple[ChainState, AdamState]:

@@ -33,8 +33,6 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
-from sklearn_graphid.identifiers._mixing import diverged_advice
-from sklearn_graphid.samplers import LangevinKernel, SweepKernel
 
 SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10}
 BRIEF_LANGEVIN = {"n_sweeps": 0, "sigma_max": 0.5, "sigma_min": 0.03, "n_levels": 5, "n_steps": 10}
@@ -687,7 +685,7 @@ def test_huge_steps_never_give_nan(cls, filter, step_size, learning_rate, ring_k
         except FloatingPointError as error:
             message = str(error)
     if message is not None:
-        assert "all 4 chains diverged; use a smaller step_size, or None." in message
+        assert "all 4 chains diverged, as the filter gave outputs that are infinite or nan." in message
         assert not hasattr(identifier, "adjacency_")
         return
     if identifier.diagnostics_["n_diverged"]:
@@ -869,9 +867,3 @@ def test_a_prior_may_be_frozen_twice(ring_known, ring_pairs):
 def test_parameters_beyond_all_sense_are_named(parameter, value, ring_known, ring_pairs):
     with pytest.raises((ValueError, TypeError), match=parameter):
         LangevinSystemIdentifier("heat", **{parameter: value}).fit(*ring_pairs, ring_known)
-
-
-def test_a_smaller_step_is_advised_only_where_there_is_one():
-    sweeps = SweepKernel(n_sweeps=1, sigma=0.5)
-    assert "step_size" in diverged_advice((LangevinKernel((0.5,), 1, step_size=1e-3), sweeps))
-    assert "step_size" not in diverged_advice((LangevinKernel((0.5,), 1), sweeps))
