@@ -85,7 +85,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
         Further evidence on pairs as probabilities, 0.5 where there is none; it multiplies the prior's odds.
     n_jobs : int or None, default=None
-        Workers over batches of sixteen chains. The result does not depend on it.
+        Workers over batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
     random_state : int, RandomState or None, default=None
