@@ -54,10 +54,10 @@ def write_raw(path: Path, arrays: dict[str, Any], text: str, kind: str = PRIOR) 
 
 def refused(path: Path, load: Any = GraphPriorScore.load) -> str:
     """The refusal, which names the file and does not dawdle."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ValueError, match=r"hostile") as caught:
         load(path)
-    assert time.perf_counter() - start < MOST_SECONDS
+    assert time.process_time() - start < MOST_SECONDS
     assert str(path) in str(caught.value)
     assert len(str(caught.value)) < 1_500
     return str(caught.value)
@@ -253,7 +253,7 @@ def test_any_change_of_a_fact_is_refused_or_gives_a_prior_that_works(content, pa
     n_refused = n_working = 0
     for place, value in rng.sample(mutations, 100):
         write_raw(path, arrays, json.dumps(spoilt(facts, place, value)))
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             prior = GraphPriorScore.load(path)
         except ValueError as error:
@@ -263,7 +263,7 @@ def test_any_change_of_a_fact_is_refused_or_gives_a_prior_that_works(content, pa
             assert np.isfinite(clean).all(), (place, value)
             assert np.isfinite(prior.transform(GRAPHS[:1])).all(), (place, value)
             n_working += 1
-        assert time.perf_counter() - start < MOST_SECONDS, (place, value)
+        assert time.process_time() - start < MOST_SECONDS, (place, value)
     assert n_refused + n_working == 100
     assert n_refused > 60
 
