@@ -265,8 +265,8 @@ class KnownEdges:
     def of_graph(cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str) -> KnownEdges:
         """What was known of a whole graph, in the order of `node_names`; a boolean `known` says only where."""
         values = graph if known is not None and not isinstance(known, cls | nx.Graph) and _is_boolean(known) else None
-        shape = {"n_nodes": len(graph.values), "node_names": node_names}
-        return cls.coerce(known, values, **shape, name="known", reference=reference)  # type: ignore[arg-type]
+        n_nodes = len(graph.values)
+        return cls.coerce(known, values, n_nodes=n_nodes, node_names=node_names, name="known", reference=reference)
 
     @classmethod
     def _from_raw(

@@ -6,6 +6,7 @@ matched by name. Where only one does, they are matched by position, as scikit-le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -67,10 +68,9 @@ def check_names(names: Any, argument: str) -> Names:
             raise TypeError(
                 f"{argument} holds {name!r}, which cannot be looked up; expected a str, a number or a tuple."
             )
-    if len(set(checked)) < len(checked):
-        seen: set[Hashable] = set()
-        twice = next(name for name in checked if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"{argument} has the name {twice!r} twice; expected a different name for every node.")
+    twice = [name for name, n_times in Counter(checked).items() if n_times > 1]
+    if twice:
+        raise ValueError(f"{argument} has the name {twice[0]!r} twice; expected a different name for every node.")
     return checked
 
 
