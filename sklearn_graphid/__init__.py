@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import datasets, filters, metrics, plotting, scorers
-from ._experiments import System, compare_identifiers, identify_many
-from ._known_edges import KnownEdges
+from .experiments import System, compare_identifiers, identify_many
+from .graphs import KnownEdges
 from .identifiers import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,

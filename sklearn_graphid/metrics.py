@@ -20,10 +20,12 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.utils import check_scalar
 
-from ._known_edges import KnownEdges, names_of_known
-from ._names import first_names
-from ._validation import FloatArray, NamedMatrix, as_square_array, check_named_adjacency, read_matrix
-from ._warnings import warn_caller
+from ._utils._numbers import FloatArray
+from ._utils._warnings import warn_caller
+from .graphs import KnownEdges
+from .graphs._known_edges import names_of_known
+from .graphs._names import first_names
+from .graphs._validation import NamedMatrix, as_square_array, check_named_adjacency, read_matrix
 
 __all__ = [
     "ReliabilityCurve",

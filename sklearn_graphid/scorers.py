@@ -18,10 +18,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from ._known_edges import KnownEdges, names_of_known
-from ._names import first_names
-from ._validation import FloatArray, NamedMatrix, check_named_adjacency, refuse_dates
-from ._warnings import warn_caller
+from ._utils._numbers import FloatArray
+from ._utils._warnings import warn_caller
+from .graphs import KnownEdges
+from .graphs._known_edges import names_of_known
+from .graphs._names import first_names
+from .graphs._validation import NamedMatrix, check_named_adjacency, refuse_dates
 from .metrics import edge_f1_score, edge_roc_auc_score
 
 __all__ = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_graphid._disk import check_path, check_writable, remove_partial_files, write_atomically
+from sklearn_graphid._utils._disk import check_path, check_writable, remove_partial_files, write_atomically
 
 OLD, NEW = b"old", b"new and longer"
 

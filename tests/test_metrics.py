@@ -12,7 +12,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, roc_auc_score
 
-from sklearn_graphid._known_edges import KnownEdges
+from sklearn_graphid import KnownEdges
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs
 from sklearn_graphid.metrics import (
     edge_calibration_error,

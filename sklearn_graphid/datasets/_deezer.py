@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import get_data_home
 
-from .._disk import check_path, check_regular_file, write_atomically
-from .._validation import FloatArray
+from .._utils._disk import check_path, check_regular_file, write_atomically
+from .._utils._numbers import FloatArray
 
 __all__ = ["fetch_deezer_ego_nets"]
 

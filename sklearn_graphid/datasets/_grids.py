@@ -9,8 +9,7 @@ import networkx as nx
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._numbers import check_flag, check_integer
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray, check_flag, check_integer
 from ..graphs import EdgeSpace
 
 __all__ = ["make_grid_graphs"]

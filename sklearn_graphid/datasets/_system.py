@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from .._known_edges import KnownEdges
-from .._numbers import check_flag, check_integer, check_number, check_numeric, check_real_array
-from .._torch import draw_seeds, seeded_generator, torch_threads
-from .._validation import FloatArray, NamedMatrix, check_named_adjacency
+from .._utils._numbers import FloatArray, check_flag, check_integer, check_number, check_numeric, check_real_array
+from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter
-from ..graphs import EdgeSpace
+from ..graphs import EdgeSpace, KnownEdges
+from ..graphs._validation import NamedMatrix, check_named_adjacency
 
 __all__ = ["hide_edges", "make_system"]
 

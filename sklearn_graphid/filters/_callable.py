@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._numbers import check_flag
+from .._utils._numbers import check_flag
 from ._base import GraphFilter
 
 __all__ = ["CallableFilter"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .._numbers import check_number
+from .._utils._numbers import check_number
 from ._base import GraphFilter, Linearization
 
 __all__ = ["HeatDiffusionFilter"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._numbers import check_integer, check_number
+from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
 
 __all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]

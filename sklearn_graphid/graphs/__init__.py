@@ -1,7 +1,8 @@
-"""Graphs: which of their entries are known and which are free."""
+"""Graphs: what is known of them, which of their entries are free, and the checks of what users pass."""
 
 from __future__ import annotations
 
 from ._edge_space import EdgeSpace, flipped_graphs, upper_half_mirrored
+from ._known_edges import KnownEdges
 
-__all__ = ["EdgeSpace", "flipped_graphs", "upper_half_mirrored"]
+__all__ = ["EdgeSpace", "KnownEdges", "flipped_graphs", "upper_half_mirrored"]

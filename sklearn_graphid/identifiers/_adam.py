@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._torch import draw_seeds, resolve_device, torch_threads
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._torch import draw_seeds, resolve_device, torch_threads
+from ..graphs import KnownEdges
 from ..samplers import AdamState, ChainRNG, Problem, adam_step, initial_state
 from ._base import BaseSystemIdentifier
 from ._chains import problem_of

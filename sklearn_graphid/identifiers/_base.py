@@ -19,14 +19,13 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._known_edges import KnownEdges
-from .._names import Names, node_order
-from .._optional import require_pandas
-from .._torch import torch_threads
-from .._validation import FloatArray
-from .._warnings import warn_caller
+from .._utils._numbers import FloatArray
+from .._utils._optional import require_pandas
+from .._utils._torch import torch_threads
+from .._utils._warnings import warn_caller
 from ..filters import GraphFilter, resolve_filter
-from ..graphs import EdgeSpace
+from ..graphs import EdgeSpace, KnownEdges
+from ..graphs._names import Names, node_order
 from ..scorers import outputs_and_predictions, outputs_r2
 from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outputs
 from ._result import Experiments, Identification
@@ -328,7 +327,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         Path
             The file.
         """
-        from .._report import write_report  # as few programs write reports
+        from ..reporting import write_report  # as few programs write reports
 
         return write_report(self, path)
 

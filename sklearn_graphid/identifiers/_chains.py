@@ -12,8 +12,8 @@ import torch
 from joblib import Parallel, delayed
 from torch import Tensor
 
-from .._torch import torch_threads
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from .._utils._torch import torch_threads
 from ..priors import GraphPrior
 from ..samplers import ChainRNG, Denoiser, Draw, Kernel, Problem, StepInfo, initial_state, run_kernels
 from ._result import Experiments

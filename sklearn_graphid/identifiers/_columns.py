@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._names import (
+from .._utils._warnings import warn_caller
+from ..graphs._names import (
     Names,
     check_names,
     column_names,
@@ -19,8 +20,7 @@ from .._names import (
     match_names,
     unless_numbers,
 )
-from .._validation import refuse_dates
-from .._warnings import warn_caller
+from ..graphs._validation import refuse_dates
 
 __all__ = ["as_numbers", "match_outputs", "names_of_columns", "names_of_outputs", "observed_columns"]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from .._torch import torch_threads
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from .._utils._torch import torch_threads
 from ..samplers import Problem, fit_theta
 
 __all__ = ["ThetaRefit", "central_interval", "refit_theta"]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from .._findings import Finding, number
-from .._validation import FloatArray
+from .._utils._findings import Finding, number
+from .._utils._numbers import FloatArray
 from ._result import Experiments
 
 __all__ = ["assess_fit", "fit_findings", "residual_dependence", "ridge_error"]

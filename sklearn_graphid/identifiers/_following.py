@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._result import Experiments
 
 __all__ = ["FitFollower", "current_estimate", "has_callbacks"]

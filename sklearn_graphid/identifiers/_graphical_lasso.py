@@ -12,10 +12,9 @@ import numpy as np
 from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
+from ..graphs import KnownEdges
 from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
 
 __all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation", "partial_correlation"]

@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from .._known_edges import KnownEdges
-from .._validation import FloatArray, check_edge_probabilities, read_matrix
-from .._warnings import warn_caller
+from .._utils._numbers import FloatArray
+from .._utils._warnings import warn_caller
+from ..graphs import KnownEdges
+from ..graphs._validation import check_edge_probabilities, read_matrix
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, GraphPriorScore
 from ..priors._surprise import deviations_in_words
 from ._posterior import PosteriorIdentifier

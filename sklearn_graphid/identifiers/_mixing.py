@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._findings import Finding
-from .._known_edges import KnownEdges
+from .._utils._findings import Finding
+from ..graphs import KnownEdges
 from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
 from ._chains import BATCH, ChainDraws
 

@@ -17,11 +17,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._findings import Finding
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._torch import draw_seeds, resolve_device
-from .._validation import FloatArray
+from .._utils._findings import Finding
+from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._torch import draw_seeds, resolve_device
+from ..graphs import KnownEdges
 from ..priors import GraphPrior
 from ..samplers import Kernel, LangevinKernel, SweepKernel, stuck_chains
 from ._arviz import to_inference_data

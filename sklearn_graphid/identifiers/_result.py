@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._findings import Finding
-from .._known_edges import KnownEdges
-from .._validation import FloatArray
+from .._utils._findings import Finding
+from .._utils._numbers import FloatArray
 from ..filters import GraphFilter
+from ..graphs import KnownEdges
 
 __all__ = ["Experiments", "Identification"]
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
+from ..graphs import KnownEdges
 from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
 
 __all__ = ["RidgeSystemIdentifier", "best_gain", "conjugate_gradients", "ridge_operator"]

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import torch
 from sklearn.utils._param_validation import StrOptions
 
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._torch import torch_threads
-from .._validation import FloatArray, check_adjacency
+from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._torch import torch_threads
 from ..filters import GraphFilter
+from ..graphs import KnownEdges
+from ..graphs._validation import check_adjacency
 from ._ridge import best_gain, conjugate_gradients, ridge_operator
 from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit, read_edges
 

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
-from ..graphs import EdgeSpace
+from ..graphs import EdgeSpace, KnownEdges
 from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit
 
 __all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]

@@ -19,13 +19,11 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from .._findings import Finding
-from .._known_edges import KnownEdges
-from .._numbers import NumberInterval
-from .._torch import torch_threads
-from .._validation import FloatArray
+from .._utils._findings import Finding
+from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._torch import torch_threads
 from ..filters import GraphFilter
-from ..graphs import EdgeSpace
+from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier
 from ._result import Experiments, Identification

@@ -16,7 +16,7 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 import torch
 from torch import Tensor
 
-from .._disk import check_path, check_regular_file
+from .._utils._disk import check_path, check_regular_file
 from ._edp_gnn import EDPGNN
 from ._settings import check_settings, check_sigmas
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._torch import seeded_generator, torch_threads
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from .._utils._torch import seeded_generator, torch_threads
 from ._networks import graphs_at_once
 from ._noise import FLOAT, NoiseLaw, random_known, symmetric_normal
 

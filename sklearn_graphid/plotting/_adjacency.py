@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._names import unless_numbers
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from ..graphs._names import unless_numbers
 from ._checks import check_choice, check_flags, check_names
 from ._names import LITERAL, drawable
 from ._network import Network

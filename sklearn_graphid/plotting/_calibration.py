@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ..metrics import edge_reliability_curve
 from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
 from ._names import LITERAL

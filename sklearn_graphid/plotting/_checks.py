@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._checks import check_flags
 from ._names import LITERAL, drawable
 from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import networkx as nx
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._checks import (
     check_choice,
     check_color,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

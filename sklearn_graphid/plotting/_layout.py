@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_choice
 from ._network import Network, Pairs
 

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._known_edges import KnownEdges, names_of_known
-from .._names import first_names
-from .._validation import (
-    FloatArray,
+from .._utils._numbers import FloatArray
+from ..graphs import EdgeSpace, KnownEdges
+from ..graphs._known_edges import names_of_known
+from ..graphs._names import first_names
+from ..graphs._validation import (
     NamedMatrix,
     as_square_array,
     check_edge_probabilities,
     check_named_adjacency,
     read_matrix,
 )
-from ..graphs import EdgeSpace
 from ._style import fitted_attributes
 
 __all__ = ["Network", "Pairs"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_color, check_mapping, check_vector
 from ._names import parameter_labels
 from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_choice, check_mapping
 from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
 

@@ -13,8 +13,9 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from .._torch import resolve_device
-from .._validation import FloatArray, as_float_array
+from .._utils._numbers import FloatArray
+from .._utils._torch import resolve_device
+from ..graphs._validation import as_float_array
 from ..samplers import Denoiser
 
 __all__ = ["Denoiser", "GraphPrior"]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._disk import check_path, check_writable, remove_partial_files
-from .._validation import FloatArray
+from .._utils._disk import check_path, check_writable, remove_partial_files
+from .._utils._numbers import FloatArray
 from ..nn._training import TrainingState
 from ._files import CHECKPOINT, digest_arrays, read_arrays, write_arrays
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._validation import as_float_array, check_edge_probabilities
 from ..graphs import upper_half_mirrored
+from ..graphs._validation import as_float_array, check_edge_probabilities
 from ._base import Denoiser, GraphPrior
 
 __all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_denoiser"]

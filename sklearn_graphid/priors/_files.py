@@ -13,7 +13,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .._disk import check_path, check_regular_file, write_atomically
+from .._utils._disk import check_path, check_regular_file, write_atomically
 
 __all__ = ["CHECKPOINT", "PRIOR", "Arrays", "digest_arrays", "read_arrays", "write_arrays"]
 

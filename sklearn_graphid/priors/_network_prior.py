@@ -15,9 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from .._known_edges import KnownEdges
-from .._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
-from .._validation import FloatArray, check_graphs
+from .._utils._numbers import FloatArray
+from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
+from ..graphs import KnownEdges
+from ..graphs._validation import check_graphs
 from ..nn import denoising_losses, graphs_at_once, restore_network, uses_known
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior

@@ -16,9 +16,10 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._disk import check_path
-from .._torch import draw_seeds, resolve_device, torch_threads
-from .._validation import FloatArray, check_graphs
+from .._utils._disk import check_path
+from .._utils._numbers import FloatArray
+from .._utils._torch import draw_seeds, resolve_device, torch_threads
+from ..graphs._validation import check_graphs
 from ..nn import (
     ARCHITECTURES,
     MOST_LEVELS,

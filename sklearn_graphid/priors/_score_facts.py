@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
-from .._torch import check_device
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from .._utils._torch import check_device
 from ..nn import check_sigmas
 from ._checkpoint import check_history, check_integer, nan_to_none
 from ._files import Arrays

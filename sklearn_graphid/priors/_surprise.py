@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .._torch import seeded_generator
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
+from .._utils._torch import seeded_generator
 from ..graphs import EdgeSpace, upper_half_mirrored
 from ..nn import graphs_at_once
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ..nn import Epoch
 from ._checkpoint import Checkpoint, History
 from ._files import Arrays

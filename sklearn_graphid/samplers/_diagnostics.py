@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 
 __all__ = [
     "bulk_sample_size",

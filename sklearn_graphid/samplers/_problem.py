@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._known_edges import KnownEdges
-from .._validation import FloatArray
+from .._utils._numbers import FloatArray
 from ..filters import GraphFilter
-from ..graphs import EdgeSpace
+from ..graphs import EdgeSpace, KnownEdges
 
 __all__ = ["Likelihood", "Problem"]
 

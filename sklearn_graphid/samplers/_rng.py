@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch import seeded_generator
+from .._utils._torch import seeded_generator
 
 __all__ = ["ChainRNG"]
 

@@ -9,8 +9,8 @@ import torch
 from scipy import sparse
 from scipy.linalg import expm
 
-from sklearn_graphid import _torch
-from sklearn_graphid._known_edges import KnownEdges
+from sklearn_graphid import KnownEdges
+from sklearn_graphid._utils import _torch
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
 

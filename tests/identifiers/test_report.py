@@ -356,7 +356,7 @@ def no_work(monkeypatch):
     def fail(*arguments):
         raise AssertionError("work was done before the path was looked at")
 
-    monkeypatch.setattr("sklearn_graphid._report._page", fail)
+    monkeypatch.setattr("sklearn_graphid.reporting._page._page", fail)
 
 
 @pytest.mark.parametrize("path", [None, 3, b"report.html", ["report.html"]])
@@ -393,7 +393,7 @@ def test_a_page_that_fails_leaves_the_old_one(fitted, tmp_path, monkeypatch):
     def fail(*arguments):
         raise RuntimeError("no picture")
 
-    monkeypatch.setattr("sklearn_graphid._report.draw_traces", fail)
+    monkeypatch.setattr("sklearn_graphid.reporting._page.draw_traces", fail)
     with pytest.raises(RuntimeError, match="no picture"):
         fitted.report(path)
     assert path.read_text() == "old"

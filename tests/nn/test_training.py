@@ -13,7 +13,7 @@ import torch
 from scipy import integrate, stats
 
 from sklearn_graphid import ErdosRenyiPrior
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.nn import _training as training
 from sklearn_graphid.nn import build_network
 from sklearn_graphid.nn._training import (

@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from sklearn_graphid import GraphPriorScore
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.priors._files import PRIOR, digest_arrays, read_arrays, write_arrays
 

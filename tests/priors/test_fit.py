@@ -13,7 +13,7 @@ import torch
 from scipy import sparse
 
 from sklearn_graphid import GraphPriorScore, KnownEdges
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.priors import _score, _training_run
 

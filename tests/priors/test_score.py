@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 from sklearn_graphid import ErdosRenyiPrior, GraphPriorScore, KnownEdges, StochasticBlockPrior
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
 
 REFERENCE = Path(__file__).parents[2].parent / "shared" / "reference"

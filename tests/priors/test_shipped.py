@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_graphid import GraphPriorScore, list_priors, load_prior
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs
 from sklearn_graphid.priors import _shipped
 

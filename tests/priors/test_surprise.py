@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_graphid import GraphPriorScore, KnownEdges
-from sklearn_graphid._torch import torch_threads
+from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import hide_edges
 
 

@@ -15,7 +15,7 @@ from sklearn_graphid import (
     LikelihoodLangevinIdentifier,
     StochasticBlockPrior,
 )
-from sklearn_graphid._torch import draw_seeds
+from sklearn_graphid._utils._torch import draw_seeds
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.priors import FlatPrior

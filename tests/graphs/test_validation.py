@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_graphid._validation import (
+from sklearn_graphid.graphs._validation import (
     as_float_array,
     as_square_array,
     check_adjacency,

@@ -7,12 +7,21 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
-from ._validation import FloatArray
+__all__ = [
+    "FloatArray",
+    "NumberInterval",
+    "check_flag",
+    "check_integer",
+    "check_number",
+    "check_numeric",
+    "check_real_array",
+]
 
-__all__ = ["NumberInterval", "check_flag", "check_integer", "check_number", "check_numeric", "check_real_array"]
+FloatArray = npt.NDArray[np.float64]
 
 
 class NumberInterval(Interval):

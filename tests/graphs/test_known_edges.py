@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
-from sklearn_graphid._known_edges import KnownEdges
+from sklearn_graphid import KnownEdges
 
 NAN = np.nan
 PARTIAL = np.array([[0, 1, NAN], [1, 0, 0], [NAN, 0, 0]])

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from .._utils._numbers import FloatArray
 from ._edge_lists import (
     check_nodes,
     find_nodes,
@@ -20,9 +21,9 @@ from ._edge_lists import (
     nodes_of_pairs,
     split_by_presence,
 )
+from ._edge_space import EdgeSpace
 from ._names import Names, check_names, first_names, in_words, is_numbering, match_names, node_order
-from ._validation import FloatArray, NamedMatrix, as_square_array, check_adjacency, read_matrix
-from .graphs import EdgeSpace
+from ._validation import NamedMatrix, as_square_array, check_adjacency, read_matrix
 
 __all__ = ["KnownEdges", "names_of_known"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 
-from .plotting._names import shortened
-from .priors._surprise import deviations_in_words
+from ..plotting._names import shortened
+from ..priors._surprise import deviations_in_words
 
 __all__ = [
     "LEVEL",

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ._disk import check_path, check_writable, write_atomically
-from ._findings import Finding
-from ._report_facts import (
+from .._utils._disk import check_path, check_writable, write_atomically
+from .._utils._findings import Finding
+from ..graphs import EdgeSpace
+from ..plotting._names import shortened
+from ._facts import (
     LEVEL,
     LONGEST_SETTING,
     are_probabilities,
@@ -28,7 +30,7 @@ from ._report_facts import (
     prior_mismatch,
     prior_surprise,
 )
-from ._report_pictures import (
+from ._pictures import (
     draw_loss,
     draw_matrix,
     draw_network,
@@ -37,9 +39,7 @@ from ._report_pictures import (
     drawing_style,
     encoded,
 )
-from ._report_style import STYLE
-from .graphs import EdgeSpace
-from .plotting._names import shortened
+from ._style import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def write_report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """Write the page; see `BaseSystemIdentifier.report`."""
     check_is_fitted(estimator)
     target = _check_path(path)
-    from .plotting._style import require_matplotlib
+    from ..plotting._style import require_matplotlib
 
     require_matplotlib("report")
     page = _page(estimator)
@@ -94,7 +94,7 @@ def _page(estimator: Any) -> str:
             _trust(estimator),
             _settings(estimator),
         ]
-    from . import __version__
+    from .. import __version__
 
     # Nothing is fetched and nothing runs, whatever a node may be called.
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

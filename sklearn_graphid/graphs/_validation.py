@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from .._utils._numbers import FloatArray
 from ._names import Names, check_names, first_names, is_numbering, node_order
 
-FloatArray = npt.NDArray[np.float64]
-
 __all__ = [
-    "FloatArray",
     "NamedMatrix",
     "as_float_array",
     "as_square_array",

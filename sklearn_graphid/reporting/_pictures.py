@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._report_facts import are_probabilities, node_names
-from ._validation import FloatArray
-from .plotting._names import drawable
+from .._utils._numbers import FloatArray
+from ..plotting._names import drawable
+from ._facts import are_probabilities, node_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def draw_network(estimator: Any) -> Figure:
     """Nodes and links."""
-    from .plotting import GraphDisplay
+    from ..plotting import GraphDisplay
 
     names = node_names(estimator)
     most = _MOST_SHORT_NAMES if max(map(len, names)) <= _LONGEST_NODE_LABEL else _MOST_NAMES
@@ -61,7 +61,7 @@ def draw_network(estimator: Any) -> Figure:
 
 def draw_matrix(estimator: Any) -> Figure:
     """Every pair of nodes."""
-    from .plotting import AdjacencyDisplay
+    from ..plotting import AdjacencyDisplay
 
     names = node_names(estimator)
     figure, (ax,) = _new_figure(6.0, 6.0, layout="compressed")
@@ -79,7 +79,7 @@ def draw_matrix(estimator: Any) -> Figure:
 
 def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
     """Draws of every parameter."""
-    from .plotting import ThetaDisplay
+    from ..plotting import ThetaDisplay
 
     n_columns = min(3, len(names))
     n_rows = -(-len(names) // n_columns)
@@ -97,7 +97,7 @@ def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
 
 def draw_traces(estimator: Any) -> Figure:
     """The way of every chain."""
-    from .plotting import TraceDisplay
+    from ..plotting import TraceDisplay
 
     diagnostics = estimator.diagnostics_
     names = _labels(estimator.filter_.parameter_names())

@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
+from .._utils._numbers import FloatArray
+from ._edge_space import EdgeSpace
 from ._names import Names, check_names, column_names, in_words, is_numbering, match_names
-from ._validation import FloatArray
-from .graphs import EdgeSpace
 
 __all__ = [
     "check_nodes",
