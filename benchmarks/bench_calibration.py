@@ -69,7 +69,7 @@ class Kind(NamedTuple):
     prior: ErdosRenyiPrior | StochasticBlockPrior
     n_nodes: int
     unknown: float  # share of the pairs
-    n_pairs: int
+    n_experiments: int
     input_scale: float
     theta_scale: float | None  # standard deviation of a polynomial's coefficients
     noise_range: tuple[float, float] = (1.0, 1.0)
@@ -130,7 +130,7 @@ def make_case(kind: Kind, index: int) -> System:
         theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
     noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
     known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
-    settings = {"n_pairs": kind.n_pairs, "input_scale": kind.input_scale, "noise_std": noise_std}
+    settings = {"n_experiments": kind.n_experiments, "input_scale": kind.input_scale, "noise_std": noise_std}
     X, Y = make_system(adjacency, kind.filter, theta, random_state=int(simulating), **settings)
     return System(adjacency, theta, noise_std, known, X, Y)
 

@@ -6,8 +6,8 @@
     python benchmarks/bench_paper.py --n-graphs 30 --methods ridge robust "graphical lasso" "smooth signals"
 
 Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
-unknown; K pairs with inputs uniform in [-10, 10] and noise of variance one. Every run is appended to a results file as
-it ends, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
+unknown; K experiments with inputs uniform in [-10, 10] and noise of variance one. Every run is appended to a results
+file as it ends, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from sklearn_graphid.filters import HeatDiffusionFilter
 from sklearn_graphid.metrics import edge_f1_score, edge_reliability_curve, edge_roc_auc_score, theta_nrmse
 
 RESULTS = Path(__file__).parent / "results"
-N_PAIRS = (1, 5, 10, 15)
+N_EXPERIMENTS = (1, 5, 10, 15)
 SEED = 20_240_414
 N_DEVELOPMENT = 100  # of the ego-nets that no prior was trained on
 # The paper's figures, read from its plots; the oracle is a maximum-likelihood theta that is told the true graph.
@@ -87,13 +87,13 @@ def unseen_graphs(experiment: str, n_graphs: int, zip_path: str | None, developm
     return unseen[:N_DEVELOPMENT][:n_graphs] if development else unseen[N_DEVELOPMENT:][:n_graphs]
 
 
-def make_case(setting: Experiment, adjacency: np.ndarray, n_pairs: int, index: int) -> System:
+def make_case(setting: Experiment, adjacency: np.ndarray, n_experiments: int, index: int) -> System:
     """Draw theta, hide pairs and simulate, from a seed of the case's own."""
-    seeds = np.random.SeedSequence([SEED, len(setting.name), n_pairs, index]).generate_state(3)
+    seeds = np.random.SeedSequence([SEED, len(setting.name), n_experiments, index]).generate_state(3)
     low, high = setting.theta_range
     theta = np.random.default_rng(seeds[0]).uniform(low, high, setting.n_parameters)
     known = hide_edges(adjacency, setting.unknown, random_state=int(seeds[1]))
-    X, Y = make_system(adjacency, setting.filter, theta=theta, n_pairs=n_pairs, random_state=int(seeds[2]))
+    X, Y = make_system(adjacency, setting.filter, theta=theta, n_experiments=n_experiments, random_state=int(seeds[2]))
     return System(adjacency, theta, known, X, Y)
 
 
@@ -146,14 +146,16 @@ def judge_oracle(setting: Experiment, case: System) -> dict[str, Any]:
     return {"theta_nrmse": theta_nrmse(case.theta, oracle.theta_)}
 
 
-def run_one(setting: Experiment, adjacency: np.ndarray, n_pairs: int, index: int, method: str, checkpoints: Any) -> Any:
+def run_one(
+    setting: Experiment, adjacency: np.ndarray, n_experiments: int, index: int, method: str, checkpoints: Any
+) -> Any:
     """One line of the results file."""
-    case = make_case(setting, adjacency, n_pairs, index)
+    case = make_case(setting, adjacency, n_experiments, index)
     if method == "oracle":
         measured = judge_oracle(setting, case)
     else:
         measured = judge(method, make_methods(setting, checkpoints)[method](), case)
-    return {"experiment": setting.name, "K": n_pairs, "graph": index, "method": method, **measured}
+    return {"experiment": setting.name, "K": n_experiments, "graph": index, "method": method, **measured}
 
 
 def key(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -166,14 +168,14 @@ def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
     lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     done = {key(line) for line in lines}
     jobs = [
-        (EXPERIMENTS[experiment], graph, n_pairs, index, method, arguments.checkpoints)
+        (EXPERIMENTS[experiment], graph, n_experiments, index, method, arguments.checkpoints)
         for experiment in arguments.experiments
         for index, graph in enumerate(
             unseen_graphs(experiment, arguments.n_graphs, arguments.zip_path, arguments.development)
         )
-        for n_pairs in arguments.pairs
+        for n_experiments in arguments.experiments_per_graph
         for method in arguments.methods
-        if (experiment, n_pairs, index, method) not in done
+        if (experiment, n_experiments, index, method) not in done
     ]
     parallel = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")
     path.parent.mkdir(exist_ok=True)
@@ -191,8 +193,8 @@ def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     oracle = {key(line)[:3]: line["theta_nrmse"] for line in lines if line["method"] == "oracle"}
     for line in lines:
         groups.setdefault((line["experiment"], line["method"], line["K"]), []).append(line)
-    for (experiment, method, n_pairs), members in sorted(groups.items()):
-        row: dict[str, Any] = {"experiment": experiment, "method": method, "K": n_pairs, "graphs": len(members)}
+    for (experiment, method, n_experiments), members in sorted(groups.items()):
+        row: dict[str, Any] = {"experiment": experiment, "method": method, "K": n_experiments, "graphs": len(members)}
         for metric in ("f1", "auroc", "theta_nrmse", "seconds"):
             values = np.array([member[metric] for member in members if metric in member], dtype=float)
             values = values[np.isfinite(values)]
@@ -221,7 +223,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     )
     lines = [head, "|" + "---|" * 12]
     for row in rows:
-        place = N_PAIRS.index(row["K"]) if row["K"] in N_PAIRS else None
+        place = N_EXPERIMENTS.index(row["K"]) if row["K"] in N_EXPERIMENTS else None
         cells = [row["experiment"], row["method"], str(row["K"]), str(row["graphs"])]
         for metric in ("f1", "auroc", "theta_nrmse"):
             cells.append("{:.3f} ± {:.3f}".format(*row[metric]) if metric in row else "")
@@ -276,7 +278,7 @@ def draw(rows: list[dict[str, Any]], stem: Path) -> None:
                 published = PAPER.get((experiment, method, metric))
                 if published and method != "oracle":
                     axis.plot(
-                        N_PAIRS,
+                        N_EXPERIMENTS,
                         published,
                         color=colour,
                         marker=marker,
@@ -284,7 +286,7 @@ def draw(rows: list[dict[str, Any]], stem: Path) -> None:
                         mfc="none",
                         label=f"{method}, as published",
                     )
-            axis.set(xlabel="input-output pairs K", ylabel=label, xticks=N_PAIRS)
+            axis.set(xlabel="experiments K", ylabel=label, xticks=N_EXPERIMENTS)
         axes[0].set_ylim(0, 1)
         axes[1].set_yscale("log")
         handles, labels = axes[1].get_legend_handles_labels()  # the oracle has no F1, as it knows the network
@@ -304,7 +306,7 @@ def main() -> None:
     parser.add_argument("--n-graphs", type=int, default=100)
     parser.add_argument("--experiments", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
     parser.add_argument("--methods", nargs="+", default=["ours", "likelihood", "adam", "oracle"])
-    parser.add_argument("--pairs", nargs="+", type=int, default=list(N_PAIRS))
+    parser.add_argument("--experiments-per-graph", nargs="+", type=int, default=list(N_EXPERIMENTS))
     parser.add_argument("--checkpoints", help="folder with the published networks, for the method 'paper'")
     parser.add_argument("--zip", dest="zip_path", help="a local deezer_ego_nets.zip")
     parser.add_argument("--development", action="store_true", help="the graphs on which settings may be chosen")
@@ -313,7 +315,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three grids, K = 10, our method and Adam")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.n_graphs, arguments.experiments, arguments.pairs = 3, ["grids"], [10]
+        arguments.n_graphs, arguments.experiments, arguments.experiments_per_graph = 3, ["grids"], [10]
         arguments.methods, arguments.results = ["ours", "adam", "oracle"], "paper_quick"
     if "paper" in arguments.methods and not arguments.checkpoints:
         parser.error("the method 'paper' runs the published networks; say where they are by --checkpoints")

@@ -189,13 +189,20 @@ def bench_conditioning(n_epochs: int, n_graphs: int, seed: int = 0) -> list[dict
     rows = []
     for kind, label in ((GraphPriorScore, "told what is known"), (BlindPrior, "not told")):
         prior = kind(max_epochs=n_epochs, random_state=seed).fit(grid_split()[0])
-        for n_pairs in (1, 5):
+        for n_experiments in (1, 5):
             identifier = LangevinSystemIdentifier("polynomial", FrozenEstimator(prior), noise_std=1.0, random_state=0)
             judged = [
-                judge("", identifier, make_case(setting, graph, n_pairs, index)) for index, graph in enumerate(graphs)
+                judge("", identifier, make_case(setting, graph, n_experiments, index))
+                for index, graph in enumerate(graphs)
             ]
             f1 = np.array([one["f1"] for one in judged])
-            row = {"network": label, "epochs": prior.n_iter_, "K": n_pairs, "graphs": n_graphs, "F1": float(f1.mean())}
+            row = {
+                "network": label,
+                "epochs": prior.n_iter_,
+                "K": n_experiments,
+                "graphs": n_graphs,
+                "F1": float(f1.mean()),
+            }
             row |= {"standard error": float(f1.std() / np.sqrt(n_graphs)), "ECE": pooled_calibration_error(judged)}
             rows.append(row)
     return rows

@@ -23,7 +23,7 @@ from sklearn_graphid import LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
 RESULTS = Path(__file__).parent / "results"
-N_PAIRS = 10
+N_EXPERIMENTS = 10
 PUBLISHED_STEPS_PER_SECOND = {49: 10, 20: 25}
 
 
@@ -36,7 +36,7 @@ def make_case(n_nodes: int) -> tuple[str, Any, np.ndarray, np.ndarray, Any]:
         hub = nx.powerlaw_cluster_graph(n_nodes - 1, 2, 0.6, seed=0)
         hub.add_edges_from((n_nodes - 1, node) for node in range(n_nodes - 1))
         graph, name, filter, theta, fraction = nx.to_numpy_array(hub), "deezer-ego-nets", "heat", [0.5], 0.5
-    X, Y = make_system(graph, filter, theta=theta, n_pairs=N_PAIRS, random_state=0)
+    X, Y = make_system(graph, filter, theta=theta, n_experiments=N_EXPERIMENTS, random_state=0)
     return filter, load_prior(name), X, Y, hide_edges(graph, fraction, random_state=0)
 
 

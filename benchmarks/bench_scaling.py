@@ -2,10 +2,10 @@
 
     python benchmarks/bench_scaling.py
 
-Random networks of average degree four, half of the pairs unknown, a second-order polynomial filter, ten pairs, Langevin
-dynamics under the shipped prior "grids" (whose network takes graphs of any size), on two cores where there are chains
-for both. Then whole default fits, sweeps included, under a prior of independent pairs, as none is shipped for such
-networks. Every case runs in a process of its own, so that its peak memory can be told apart.
+Random networks of average degree four, half of the pairs unknown, a second-order polynomial filter, ten experiments,
+Langevin dynamics under the shipped prior "grids" (whose network takes graphs of any size), on two cores where there are
+chains for both. Then whole default fits, sweeps included, under a prior of independent pairs, as none is shipped for
+such networks. Every case runs in a process of its own, so that its peak memory can be told apart.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ N_JOBS = 2
 
 
 def make_case(n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
-    """A random network, half of it known, with ten pairs."""
+    """A random network, half of it known, with ten experiments."""
     warnings.simplefilter("ignore")
     graph = nx.to_numpy_array(nx.gnm_random_graph(n_nodes, 2 * n_nodes, seed=0))
-    X, Y = make_system(graph, "polynomial", theta=[0.05, 0.08, -0.05], n_pairs=10, random_state=0)
+    X, Y = make_system(graph, "polynomial", theta=[0.05, 0.08, -0.05], n_experiments=10, random_state=0)
     return graph, X, Y, hide_edges(graph, 0.5, random_state=0)
 
 

@@ -1,4 +1,4 @@
-"""Find the hidden links of one network in three ways, compare them, and draw the best.
+"""Find the hidden edges of one network in three ways, compare them, and draw the best.
 
     python benchmarks/demo.py --output demo.png
 
@@ -46,8 +46,8 @@ class Case(NamedTuple):
     known: KnownEdges
 
     @property
-    def n_hidden_links(self) -> int:
-        """How many of the hidden pairs are links."""
+    def n_hidden_edges(self) -> int:
+        """How many of the hidden pairs are edges."""
         return int(self.adjacency[self.known.unknown_pairs()].sum())
 
 
@@ -62,17 +62,17 @@ class Result(NamedTuple):
     seconds: float
 
 
-def make_case(n_pairs: int) -> Case:
+def make_case(n_experiments: int) -> Case:
     """Make the grid, hide a part of it, and let signals pass through it."""
     # Row by row the nodes are easily drawn; the methods do not care how they are numbered.
     adjacency = make_grid_graphs(1, shuffle_nodes=False, random_state=NETWORK_SEED)[0]
     theta = np.random.default_rng(THETA_SEED).uniform(-0.1, 0.1, size=3)
-    X, Y = make_system(adjacency, "polynomial", theta, n_pairs, noise_std=NOISE_STD, random_state=NETWORK_SEED)
+    X, Y = make_system(adjacency, "polynomial", theta, n_experiments, noise_std=NOISE_STD, random_state=NETWORK_SEED)
     return Case(adjacency, theta, X, Y, hide_edges(adjacency, HIDDEN_SHARE, random_state=NETWORK_SEED))
 
 
 def grid_shape(adjacency: np.ndarray) -> tuple[int, int]:
-    """Height and width of the grid that, with a few links added, is this network."""
+    """Height and width of the grid that, with a few edges added, is this network."""
     n_nodes = len(adjacency)
     for height in range(2, n_nodes // 2 + 1):
         grid = nx.to_numpy_array(nx.grid_2d_graph(height, n_nodes // height))
@@ -111,17 +111,17 @@ def run(name: str, identifier: Any, case: Case) -> Result:
 
 def question(case: Case) -> str:
     """What is asked, in words."""
-    n_nodes, n_links = len(case.adjacency), int(case.adjacency.sum() / 2)
+    n_nodes, n_edges = len(case.adjacency), int(case.adjacency.sum() / 2)
     height, width = grid_shape(case.adjacency)
-    n_extra = n_links - height * (width - 1) - width * (height - 1)
+    n_extra = n_edges - height * (width - 1) - width * (height - 1)
     theta = ", ".join(f"{value:.3f}" for value in case.theta)
     return (
-        f"The network   a grid of {height} x {width} nodes with {n_extra} extra links, {n_links} links in all.\n"
+        f"The network   a grid of {height} x {width} nodes with {n_extra} extra edges, {n_edges} edges in all.\n"
         f"Hidden        {case.known.n_unknown} of its {n_nodes * (n_nodes - 1) // 2} pairs of nodes; "
-        f"{case.n_hidden_links} of them are links.\n"
+        f"{case.n_hidden_edges} of them are edges.\n"
         f"The process   y = (theta_0 I + theta_1 A + theta_2 A^2) x + noise, theta = ({theta}), hidden as well.\n"
-        f"Measured      {len(case.X)} pairs of input x and output y.\n"
-        f"Asked for     which of the hidden pairs are links, and theta."
+        f"Measured      {len(case.X)} experiments: input x, output y.\n"
+        f"Asked for     which of the hidden pairs are edges, and theta."
     )
 
 
@@ -143,7 +143,7 @@ def answer(case: Case, results: Sequence[Result]) -> str:
         drawn = result.identifier.adjacency_[pairs] == 1
         n_found, n_false = int((drawn & hidden).sum()), int((drawn & ~hidden).sum())
         name = type(result.identifier).__name__
-        lines.append(f"{name} found {n_found} of the {case.n_hidden_links} hidden links and drew {n_false} false ones.")
+        lines.append(f"{name} found {n_found} of the {case.n_hidden_edges} hidden edges and drew {n_false} false ones.")
     return "\n".join(lines)
 
 
@@ -152,7 +152,7 @@ def draw(case: Case, result: Result, path: Path) -> None:
     height, width = grid_shape(case.adjacency)
     row, column = np.divmod(np.arange(height * width), width)
     look: dict[str, Any] = {"pos": np.column_stack([row, -column] if height > width else [column, -row])}
-    hidden = {"inferred": {"label": "hidden link", "color": "black", "linewidth": 2.6}}
+    hidden = {"inferred": {"label": "hidden edge", "color": "black", "linewidth": 2.6}}
     found = {"found": {"label": "found, the wider the surer"}}
     figure = Figure(figsize=(13.5, 4.6), layout="constrained")
     truth_ax, known_ax, inferred_ax = figure.subplots(1, 3)
@@ -160,8 +160,8 @@ def draw(case: Case, result: Result, path: Path) -> None:
     GraphDisplay.from_predictions(case.known.values, case.known, ax=known_ax, show_unknown=True, **look)
     GraphDisplay.from_estimator(result.identifier, true_adjacency=case.adjacency, ax=inferred_ax, styles=found, **look)
     titles = {
-        truth_ax: ("The network", f"{len(case.adjacency)} nodes, {int(case.adjacency.sum() / 2)} links"),
-        known_ax: ("What is known", f"{HIDDEN_SHARE:.0%} of all pairs may or may not be links"),
+        truth_ax: ("The network", f"{len(case.adjacency)} nodes, {int(case.adjacency.sum() / 2)} edges"),
+        known_ax: ("What is known", f"{HIDDEN_SHARE:.0%} of all pairs may or may not be edges"),
         inferred_ax: ("What was inferred", f"from {len(case.X)} noisy inputs and outputs, and a prior for grids"),
     }
     for ax, (title, subtitle) in titles.items():
@@ -185,10 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo.png"), help="where the picture goes")
-    parser.add_argument("--n-pairs", type=int, default=10, help="input-output pairs to measure")
+    parser.add_argument("--n-experiments", type=int, default=10, help="how many experiments to make")
     parser.add_argument("--n-chains", type=int, default=16, help="chains of the samplers; fewer are faster and worse")
     options = parser.parse_args(arguments)
-    case = make_case(options.n_pairs)
+    case = make_case(options.n_experiments)
     print(question(case), end="\n\n", flush=True)
     results = [run(name, identifier, case) for name, identifier in methods(options.n_chains).items()]
     print(table(results), end="\n\n")

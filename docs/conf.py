@@ -55,7 +55,7 @@ numpydoc_class_members_toctree = False
 
 # From the first look to the inner workings.
 examples = [
-    "plot_hidden_links.py",
+    "plot_hidden_edges.py",
     "plot_heat_on_ego_net.py",
     "plot_state_incomes.py",
     "plot_real_network.py",

@@ -1,4 +1,4 @@
-"""Find the missing links of a network, and the process on it, from inputs and outputs."""
+"""Find the missing edges of a network, and the process on it, from inputs and outputs."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     ----------
     estimator : fitted identifier, or pipeline that ends in one
         The model, with `noise_std_` in the units of `y`.
-    X : array-like of shape (n_pairs, n_nodes)
+    X : array-like of shape (n_experiments, n_nodes)
         Inputs.
-    y : array-like of shape (n_pairs, n_outputs) or (n_pairs,)
+    y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
         Outputs; nan where nothing was measured.
 
     Returns
@@ -66,7 +66,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     >>> from sklearn_graphid import LangevinSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import log_likelihood_scorer
-    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
     >>> scores = cross_val_score(identifier, X, Y, scoring=log_likelihood_scorer, cv=2)
     >>> bool((scores > 0.7).all())  # the true system would have 0.88 on average
@@ -105,7 +105,7 @@ def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
     >>> from sklearn_graphid import LangevinSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import r2_scorer
-    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_pairs=20, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_experiments=20, noise_std=0.1, random_state=0)
     >>> Y[:5, 2] = float("nan")
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
     >>> round(r2_scorer(identifier, X, Y), 2)
@@ -163,7 +163,7 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import make_edge_f1_scorer
     >>> ring = nx.cycle_graph(6)
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
     >>> scoring = {"r2": "r2", "edges": make_edge_f1_scorer(ring)}
     >>> cross_validate(identifier, X, Y, scoring=scoring, cv=2)["test_edges"]
@@ -199,7 +199,7 @@ def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import make_edge_roc_auc_scorer
     >>> ring = nx.cycle_graph(6)
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
     >>> scorer = make_edge_roc_auc_scorer(ring)
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
     >>> scorer(identifier, X, Y)

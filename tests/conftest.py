@@ -70,6 +70,6 @@ def ring_known(ring):
 
 
 @pytest.fixture
-def ring_pairs(ring):
+def ring_experiments(ring):
     """Twenty pairs of heat diffusion on the ring, enough to find every edge."""
-    return make_system(ring, "heat", theta=[0.5], n_pairs=20, noise_std=0.3, random_state=0)
+    return make_system(ring, "heat", theta=[0.5], n_experiments=20, noise_std=0.3, random_state=0)

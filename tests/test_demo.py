@@ -26,10 +26,10 @@ def demo():
 
 def test_demo_prints_a_table_and_writes_a_picture(demo, tmp_path, capsys):
     picture = tmp_path / "small.png"
-    results = demo.main(["--output", str(picture), "--n-chains", "1", "--n-pairs", "4"])
+    results = demo.main(["--output", str(picture), "--n-chains", "1", "--n-experiments", "4"])
     printed = capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "215 of its 861 pairs of nodes; 26 of them are links" in printed
+    assert "215 of its 861 pairs of nodes; 26 of them are edges" in printed
     rows = re.findall(r"^(\w+), (?:learned|no) prior +(\d\.\d\d) +(\d\.\d{3}) +(\d+\.\d{3}) +(\d+\.\d)$", printed, re.M)
     names = ["LangevinSystemIdentifier", "LikelihoodLangevinIdentifier", "AdamSystemIdentifier"]
     assert [row[0] for row in rows] == names
@@ -43,7 +43,7 @@ def test_demo_prints_a_table_and_writes_a_picture(demo, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_grid_shape_sees_through_the_extra_links(demo, seed):
+def test_grid_shape_sees_through_the_extra_edges(demo, seed):
     adjacency = make_grid_graphs(1, shuffle_nodes=False, random_state=seed)[0]
     height, width = demo.grid_shape(adjacency)
     assert height * width == len(adjacency)

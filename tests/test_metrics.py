@@ -288,7 +288,7 @@ def test_theta_nrmse_over_systems_is_the_mean_over_systems():
 
 
 def test_theta_nrmse_of_the_oracle_is_the_published_one():
-    """Least squares that is told the graph: .118 was reported at ten pairs, as a mean over 100 grids."""
+    """Least squares that is told the graph: .118 was reported at ten experiments, as a mean over 100 grids."""
     rng = np.random.default_rng(0)
     truth, estimates = rng.uniform(-0.1, 0.1, size=(400, 3)), []
     for adjacency, theta in zip(make_grid_graphs(400, random_state=0), truth, strict=True):

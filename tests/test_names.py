@@ -29,7 +29,7 @@ from sklearn_graphid.scorers import make_edge_f1_scorer, r2_scorer
 GRAPH = nx.relabel_nodes(nx.lollipop_graph(4, 4), dict(enumerate("hgfedcba")))
 NAMES = list(GRAPH)
 SHUFFLED = list(np.random.default_rng(3).permutation(NAMES))
-INPUTS, OUTPUTS = make_system(GRAPH, "heat", theta=[0.5], n_pairs=40, random_state=0)
+INPUTS, OUTPUTS = make_system(GRAPH, "heat", theta=[0.5], n_experiments=40, random_state=0)
 X, Y = pd.DataFrame(INPUTS, columns=NAMES), pd.DataFrame(OUTPUTS, columns=NAMES)
 KNOWN = hide_edges(GRAPH, fraction=0.6, random_state=0)
 PARTIAL = pd.DataFrame(KNOWN.to_array(), index=NAMES, columns=NAMES)

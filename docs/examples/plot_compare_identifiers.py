@@ -4,14 +4,14 @@ All methods, side by side
 
 Seven ways to find a network have the same ``fit`` and the same results. ``compare_identifiers`` runs any of them on
 many systems and draws how well they did. That is also the way to try a method of your own against the rest, or to see
-how many pairs *your* kind of system needs before anything is measured.
+how many experiments *your* kind of system needs before anything is measured.
 """
 
 # %%
 # Systems whose truth is known
 # ----------------------------
-# Small grids of 16 to 25 nodes, a quarter of the pairs hidden, a weak polynomial process, and 5, 15 or 60 input-output
-# pairs. Four networks for each: enough to see what is large, too few for the second digit.
+# Small grids of 16 to 25 nodes, a quarter of the pairs hidden, a weak polynomial process, and 5, 15 or 60
+# experiments. Four networks for each: enough to see what is large, too few for the second digit.
 
 from sklearn_graphid import System
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
@@ -21,8 +21,8 @@ theta = [-0.035, 0.097, -0.036]
 systems = []
 for seed, network in enumerate(grids):
     known = hide_edges(network, fraction=0.25, random_state=seed)
-    for n_pairs in (5, 15, 60):
-        X, Y = make_system(network, "polynomial", theta, n_pairs, random_state=seed)
+    for n_experiments in (5, 15, 60):
+        X, Y = make_system(network, "polynomial", theta, n_experiments, random_state=seed)
         systems.append(System(X, Y, known, true_adjacency=network, true_theta=theta, name=f"grid {seed}"))
 
 # %%
@@ -66,9 +66,9 @@ comparison.plot(measures=["edge_f1", "edge_roc_auc"])
 plt.show()
 
 # %%
-# With few pairs the prior helps, with many everything that knows the filter is right. Smooth signals is at one half
-# throughout: on these grids the outputs of linked nodes are no more alike than those of others, and it says so by
-# giving every pair the same probability.
+# With few experiments the prior helps, with many everything that knows the filter is right. Smooth signals is at one
+# half throughout: on these grids the outputs of connected nodes are no more alike than those of others, and it says so
+# by giving every pair the same probability.
 #
 # The table
 # ---------

@@ -9,7 +9,7 @@ different places, so how much they differ says how much another run would. That 
 # %%
 # One system, a short run and a long one
 # --------------------------------------
-# The process is weak and there are six input-output pairs, so the outputs say little and the chains need time. The
+# The process is weak and there are six experiments, so the outputs say little and the chains need time. The
 # short run has four chains of ten sweeps, the long run sixteen chains of a hundred and sixty.
 
 import warnings
@@ -21,7 +21,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 
 theta = [-0.035, 0.097, -0.036]
 network = nx.to_numpy_array(nx.grid_2d_graph(5, 5))
-X, Y = make_system(network, "polynomial", theta, n_pairs=6, random_state=0)
+X, Y = make_system(network, "polynomial", theta, n_experiments=6, random_state=0)
 known = hide_edges(network, fraction=0.25, random_state=0)
 
 
@@ -103,7 +103,7 @@ ax.errorbar(
     color="#0072B2",
     elinewidth=0.8,
 )
-ax.set(xlabel="probability of a link, short run", ylabel="probability of a link, long run", aspect="equal")
+ax.set(xlabel="probability of an edge, short run", ylabel="probability of an edge, long run", aspect="equal")
 ax.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

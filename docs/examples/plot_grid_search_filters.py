@@ -16,7 +16,7 @@ import networkx as nx
 from sklearn_graphid.datasets import hide_edges, make_system
 
 network = nx.to_numpy_array(nx.grid_2d_graph(4, 5))
-X, Y = make_system(network, "polynomial", theta=[0.6, 0.3, -0.15], n_pairs=30, random_state=0)
+X, Y = make_system(network, "polynomial", theta=[0.6, 0.3, -0.15], n_experiments=30, random_state=0)
 known = hide_edges(network, fraction=0.25, random_state=0)
 
 # %%
@@ -86,4 +86,4 @@ from sklearn_graphid.metrics import edge_f1_score
 
 best = search.best_estimator_
 print(f"theta {best.theta_.round(2)}, truth 0.6, 0.3, -0.15")
-print(f"F1 score of the hidden links: {edge_f1_score(network, best.adjacency_, known):.2f}")
+print(f"F1 score of the hidden edges: {edge_f1_score(network, best.adjacency_, known):.2f}")

@@ -2,15 +2,15 @@
 Heat in a circle of friends
 ===========================
 
-An ego-net is a person, all their friends, and the friendships among these. Such networks look alike: one node is linked
-with all others, some of which form small circles. A prior that knows this needs fewer measurements.
+An ego-net is a person, all their friends, and the friendships among these. Such networks look alike: one node is
+connected with all others, some of which form small circles. A prior that knows this needs fewer measurements.
 """
 
 # %%
 # An ego-net, half of it hidden
 # -----------------------------
 # The network is made up: three circles in which most know one another, six people who are in none of them, and somebody
-# who knows them all. Something spreads on it like heat, for an unknown time theta. Five pairs are measured.
+# who knows them all. Something spreads on it like heat, for an unknown time theta. Five experiments are made.
 
 import networkx as nx
 
@@ -22,7 +22,7 @@ ego_net = nx.Graph(circles.edges)
 ego_net.add_edges_from(("ego", friend) for friend in friends)
 network = nx.to_numpy_array(ego_net, nodelist=["ego", *friends])
 
-X, Y = make_system(network, "heat", theta=[0.5], n_pairs=5, random_state=1)
+X, Y = make_system(network, "heat", theta=[0.5], n_experiments=5, random_state=1)
 known = hide_edges(network, fraction=0.5, random_state=1)
 print(known)
 
@@ -30,7 +30,7 @@ print(known)
 # With and without a prior
 # ------------------------
 # "deezer-ego-nets" has learned from 2,626 ego-nets of users of a music service. Without a prior, all that is assumed is
-# that hidden pairs are links as often as known ones. Then the data leave some pairs open, and the fit says so.
+# that hidden pairs are edges as often as known ones. Then the data leave some pairs open, and the fit says so.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
@@ -42,7 +42,7 @@ fits = {
 # %%
 # The same data, read twice
 # -------------------------
-# The ego is in the middle. The truth is in both pictures: a dashed link is there but was missed, a crossed one was
+# The ego is in the middle. The truth is in both pictures: a dashed edge is there but was missed, a crossed one was
 # drawn but is not there.
 
 import matplotlib.pyplot as plt

@@ -2,15 +2,15 @@
 What does a probability of 0.7 mean?
 ====================================
 
-It should mean that of ten pairs with probability 0.7 seven are links. Where the truth is known this can be counted. We
+It should mean that of ten pairs with probability 0.7 seven are edges. Where the truth is known this can be counted. We
 identify sixteen small systems, pool their hidden pairs, and compare the probabilities with what was there.
 """
 
 # %%
 # Sixteen systems
 # ---------------
-# Networks of 12 nodes in which each pair is a link with probability 0.25, half of the pairs hidden, heat diffusion, and
-# only three input-output pairs: few enough that much stays uncertain. The prior tells the truth about the networks.
+# Networks of 12 nodes in which each pair is an edge with probability 0.25, half of the pairs hidden, heat diffusion,
+# and only three experiments: few enough that much stays uncertain. The prior tells the truth about the networks.
 # Many of the fits warn that another run would decide some pairs otherwise. Here that is on purpose, and left out.
 
 import warnings
@@ -24,7 +24,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 networks = [nx.to_numpy_array(nx.gnp_random_graph(12, 0.25, seed=seed)) for seed in range(16)]
 sampled, optimised = [], []
 for seed, network in enumerate(networks):
-    X, Y = make_system(network, "heat", theta=[0.5], n_pairs=3, noise_std=1.0, random_state=seed)
+    X, Y = make_system(network, "heat", theta=[0.5], n_experiments=3, noise_std=1.0, random_state=seed)
     known = hide_edges(network, fraction=0.5, random_state=seed)
     sampler = LangevinSystemIdentifier("heat", ErdosRenyiPrior(0.25), n_chains=8, n_levels=10, random_state=seed)
     with warnings.catch_warnings():
@@ -35,7 +35,7 @@ for seed, network in enumerate(networks):
 # %%
 # One of them
 # -----------
-# Wide lines are probable links, and a thin line is a guess. The matrix shows the probability of every hidden pair.
+# Wide lines are probable edges, and a thin line is a guess. The matrix shows the probability of every hidden pair.
 
 import matplotlib.pyplot as plt
 
@@ -44,14 +44,14 @@ from sklearn_graphid.plotting import AdjacencyDisplay, EdgeCalibrationDisplay, G
 figure, (graph_ax, matrix_ax) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 GraphDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=graph_ax)
 AdjacencyDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=matrix_ax)
-graph_ax.set_title("Links that were decided on")
+graph_ax.set_title("Edges that were decided on")
 matrix_ax.set_title("Probability of every hidden pair")
 plt.show()
 
 # %%
 # All of them
 # -----------
-# Each point is a bin of pairs: to the right is the probability they were given, upwards is the share that are links. On
+# Each point is a bin of pairs: to the right is the probability they were given, upwards is the share that are edges. On
 # the diagonal the two agree. Maximum likelihood gives numbers between 0 and 1 as well, but they are no probabilities,
 # and the curve shows it.
 

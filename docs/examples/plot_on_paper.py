@@ -3,7 +3,7 @@ How sure, on paper
 ==================
 
 Whoever asked for the network may not have Python. ``report`` writes one HTML page with all they need to judge it: what
-was given, what was found, which links are in doubt, the parameters with their uncertainty, whether the chains agree,
+was given, what was found, which edges are in doubt, the parameters with their uncertainty, whether the chains agree,
 and what to do if not. It holds its pictures and fetches nothing, so it can be sent by mail.
 """
 
@@ -20,7 +20,7 @@ from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 
 marriages = nx.florentine_families_graph()
-X, Y = make_system(marriages, "heat", theta=[0.4], n_pairs=6, random_state=2)
+X, Y = make_system(marriages, "heat", theta=[0.4], n_experiments=6, random_state=2)
 X, Y = (pd.DataFrame(signals, columns=list(marriages)) for signals in (X, Y))
 known = hide_edges(marriages, fraction=0.5, random_state=2)
 identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)

@@ -3,8 +3,8 @@ The paper's figures, reproduced and beaten
 ==========================================
 
 Sevilla and Segarra, *Bayesian topology inference on partially known networks from input-output pairs* (ICASSP 2024),
-identify grids with a polynomial filter, and ego-nets on which heat spreads, from 1, 5, 10 and 15 input-output pairs.
-They report the mean F1 score of the hidden links and the mean error of theta. Here are their figures, the same methods
+identify grids with a polynomial filter, and ego-nets on which heat spreads, from 1, 5, 10 and 15 experiments.
+They report the mean F1 score of the hidden edges and the mean error of theta. Here are their figures, the same methods
 run by this package, and this package's defaults.
 """
 
@@ -17,7 +17,7 @@ run by this package, and this package's defaults.
 
 import pandas as pd
 
-published = pd.read_csv("../../benchmarks/results/published.csv", index_col=[0, 1, 2])  # with 1, 5, 10 and 15 pairs
+published = pd.read_csv("../../benchmarks/results/published.csv", index_col=[0, 1, 2])  # K = 1, 5, 10 and 15
 runs = pd.read_json("../../benchmarks/results/paper.jsonl", lines=True)  # a line is a method on a graph
 measured = runs.groupby(["experiment", "method", "K"])[["f1", "theta_nrmse"]].agg(["mean", "sem", "size"])
 
@@ -38,7 +38,7 @@ LOOKS = {
 }
 experiments = {"grids": "Grids, a quarter hidden, polynomial filter", "deezer": "Ego-nets, half hidden, heat"}
 measures = {
-    "f1": "F1 score of the hidden links\n(higher is better)",
+    "f1": "F1 score of the hidden edges\n(higher is better)",
     "theta_nrmse": "error of theta\n(lower is better)",
 }
 figure, axes = plt.subplots(2, 2, figsize=(11, 8.2), layout="constrained", sharex=True)
@@ -60,7 +60,7 @@ for (experiment, title), row in zip(experiments.items(), axes, strict=True):
     row[1].minorticks_off()
     row[1].set_ylim(0.02, 1.6)
 for ax in axes[1]:
-    ax.set_xlabel("input-output pairs")
+    ax.set_xlabel("experiments")
 handles, labels = axes[0, 1].get_legend_handles_labels()
 handles += ax.plot([], [], "o", color="black", markerfacecolor="none", markersize=10)
 figure.legend(handles, [*labels, "large and hollow: published"], loc="outside lower center", ncols=3, frameon=False)
@@ -78,7 +78,7 @@ sizes
 #
 # One of them, run now
 # --------------------
-# A grid from the same recipe, five pairs, by the default method and by the baseline.
+# A grid from the same recipe, five experiments, by the default method and by the baseline.
 
 from sklearn_graphid import AdamSystemIdentifier, LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
@@ -86,7 +86,7 @@ from sklearn_graphid.metrics import edge_f1_score
 
 network = make_grid_graphs(1, random_state=1)[0]
 known = hide_edges(network, fraction=0.25, random_state=0)
-X, Y = make_system(network, "polynomial", theta=[0.03, -0.05, 0.08], n_pairs=5, random_state=0)
+X, Y = make_system(network, "polynomial", theta=[0.03, -0.05, 0.08], n_experiments=5, random_state=0)
 for name, identifier in (
     ("default", LangevinSystemIdentifier("polynomial", load_prior("grids"), random_state=0)),
     ("Adam", AdamSystemIdentifier("polynomial", random_state=0)),

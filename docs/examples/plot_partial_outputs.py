@@ -18,7 +18,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 
 grid = nx.grid_2d_graph(5, 6)
 network = nx.to_numpy_array(grid)
-X, Y = make_system(network, "polynomial", theta=[0.3, 0.2, -0.05], n_pairs=12, random_state=1)
+X, Y = make_system(network, "polynomial", theta=[0.3, 0.2, -0.05], n_experiments=12, random_state=1)
 known = hide_edges(network, fraction=0.3, random_state=1)
 
 rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ plt.show()
 
 # %%
 # Both half data sets hold about the same number of values. One system proves nothing in general, but there is a reason
-# for what we see: where a node is never measured, its links show only in what they do to others.
+# for what we see: where a node is never measured, its edges show only in what they do to others.
 #
 # ``predict`` gives the outputs that Y had columns for.
 

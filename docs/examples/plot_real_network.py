@@ -4,7 +4,7 @@ A real network, and a prior that does not fit it
 
 Zachary's karate club is the friendships among 34 members of a university club in the 1970s. **The network is real; the
 signals on it are simulated.** It comes with networkx. We hide a quarter of its pairs, and identify it twice: once with
-no more than the known share of links, and once with a prior that was trained on networks of another kind.
+no more than the known share of edges, and once with a prior that was trained on networks of another kind.
 """
 
 # %%
@@ -17,7 +17,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 
 club = nx.karate_club_graph()
 network = nx.to_numpy_array(club, weight=None)
-X, Y = make_system(network, "heat", theta=[0.3], n_pairs=30, random_state=0)
+X, Y = make_system(network, "heat", theta=[0.3], n_experiments=30, random_state=0)
 known = hide_edges(network, fraction=0.25, random_state=0)
 print(known)
 
@@ -25,12 +25,12 @@ print(known)
 # Two beliefs
 # -----------
 # The shipped prior "deezer-ego-nets" knows friendships as well. But each of *its* networks was cut out around one
-# person, who is linked with everybody. The club has no such person: its two leaders, 0 and 33, know half of it each.
+# person, who is connected with everybody. The club has no such person: its two leaders, 0 and 33, know half of it each.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
 fits = {
-    "share of links only": LangevinSystemIdentifier("heat", n_chains=8, random_state=0),
+    "share of edges only": LangevinSystemIdentifier("heat", n_chains=8, random_state=0),
     "prior for ego-nets": LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0),
 }
 for identifier in fits.values():
@@ -62,13 +62,13 @@ plt.show()
 for name, identifier in fits.items():
     false = [(i, j) for i, j in zip(*known.unknown_pairs(), strict=True) if identifier.adjacency_[i, j] > network[i, j]]
     at_leaders = sum(not {i, j}.isdisjoint({0, 33}) for i, j in false)
-    print(f"{name}: false links {len(false)}, at a leader {at_leaders}")
+    print(f"{name}: false edges {len(false)}, at a leader {at_leaders}")
     print(f"  theta {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.300")
     print(f"  R-hat of the log-likelihood {identifier.diagnostics_['r_hat_log_likelihood']:.1f}")
 
 # %%
 # The prior for ego-nets wants somebody who knows everybody, finds the two leaders, and gives them friends they do not
-# have. More links carry heat faster, so its theta comes out too low, by more than its own uncertainty admits. **A prior
+# have. More edges carry heat faster, so its theta comes out too low, by more than its own uncertainty admits. **A prior
 # that does not fit is worse than none.**
 #
 # Could we have known? The prior can say how far the known part of a network is from those it has learned from, in
@@ -79,8 +79,8 @@ print(f"surprise {prior.surprise(known):.1f}")
 
 # %%
 # Up to 3 is usual, and above 5 the identifier warns, as it did here. In between one should look twice: at where the
-# prior comes from, and at the links that it finds and ``prior=None`` does not.
+# prior comes from, and at the edges that it finds and ``prior=None`` does not.
 #
 # An R-hat well above 1 says that chains sit in different graphs, which explain the data about equally well, and seldom
-# travel between them; the probabilities are averages over the chains. Links that all chains agree on are safe, but do
+# travel between them; the probabilities are averages over the chains. Edges that all chains agree on are safe, but do
 # not read much into the second digit of the others.

@@ -33,10 +33,10 @@ relative = logarithms.sub(logarithms.mean(axis=1), axis=0)
 print(f"{len(relative)} years, {relative.shape[1]} states, {borders.sum() / 2:.0f} borders")
 
 # %%
-# The question, as pairs
-# ----------------------
-# The input is one year, the output the next: 80 pairs. The filter is the simplest in which neighbours matter, a share
-# of a state's own income plus a share of that of each of its neighbours.
+# The question, as experiments
+# ----------------------------
+# The input is one year, the output the next: 80 experiments. The filter is the simplest in which neighbours matter, a
+# share of a state's own income plus a share of that of each of its neighbours.
 
 from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
@@ -92,7 +92,7 @@ judge("made-up outputs on the real borders", control)
 # Yet borders are in the data
 # ---------------------------
 # Not in what one year does to the next, but in what happens to two states in the *same* year.
-# :class:`~sklearn_graphid.SmoothSignalIdentifier` uses no inputs, and links nodes whose outputs are alike. Its signals
+# :class:`~sklearn_graphid.SmoothSignalIdentifier` uses no inputs, and joins nodes whose outputs are alike. Its signals
 # are the yearly growth, relative to the country's. This is the best of a dozen ways to make signals of these data that
 # were tried before this page was written; none in which one year is the input found borders.
 

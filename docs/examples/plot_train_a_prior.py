@@ -36,11 +36,11 @@ plt.show()
 # Dreams
 # ------
 # ``sample`` starts from noise and lets the prior clean it up, step by step. Compare with networks in which as many
-# links were thrown at random.
+# edges were thrown at random.
 
 dreams = [nx.from_numpy_array(dream) for dream in prior.sample(40, n_nodes=10, random_state=0)]
 chance = [nx.gnm_random_graph(10, 9, seed=seed) for seed in range(40)]
-kinds = {"trees it learned from": trees, "its dreams": dreams, "links thrown at random": chance}
+kinds = {"trees it learned from": trees, "its dreams": dreams, "edges thrown at random": chance}
 
 # sphinx_gallery_thumbnail_number = 2
 figure, axes = plt.subplots(3, 8, figsize=(12, 5.4), layout="constrained")
@@ -61,7 +61,7 @@ plt.show()
 # Use it
 # ------
 # Saved and loaded, frozen so that model selection does not forget it, it goes where the shipped priors go. Two
-# input-output pairs leave much open with either prior. The fits warn of that; it is left out here.
+# experiments leave much open with either prior. The fits warn of that; it is left out here.
 
 import warnings
 from tempfile import TemporaryDirectory
@@ -80,11 +80,11 @@ with TemporaryDirectory() as folder:
 for name, choice in (("no prior", None), ("the prior for trees", FrozenEstimator(loaded))):
     scores = []
     for seed, network in enumerate(new_trees[:8]):
-        X, Y = make_system(network, "heat", theta=[0.5], n_pairs=2, random_state=seed)
+        X, Y = make_system(network, "heat", theta=[0.5], n_experiments=2, random_state=seed)
         known = hide_edges(network, fraction=0.5, random_state=seed)
         identifier = LangevinSystemIdentifier("heat", choice, n_chains=8, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             identifier.fit(X, Y, known)
         scores.append(edge_f1_score(network, identifier.adjacency_, known))
-    print(f"{name}: mean F1 score of the hidden links of eight new trees {sum(scores) / 8:.2f}")
+    print(f"{name}: mean F1 score of the hidden edges of eight new trees {sum(scores) / 8:.2f}")

@@ -42,14 +42,14 @@ from sklearn_graphid.datasets import make_system
 from sklearn_graphid.metrics import edge_f1_score
 
 marriages = nx.florentine_families_graph()
-X, Y = make_system(marriages, opinions, theta=[0.4], n_pairs=30, noise_std=0.3, random_state=0)
+X, Y = make_system(marriages, opinions, theta=[0.4], n_experiments=30, noise_std=0.3, random_state=0)
 identifier = LangevinSystemIdentifier(opinions, random_state=0).fit(X, Y)
 
 print(f"stubbornness {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.400")
-print(f"F1 score of the links: {edge_f1_score(marriages, identifier.adjacency_):.2f}")
+print(f"F1 score of the edges: {edge_f1_score(marriages, identifier.adjacency_):.2f}")
 
 # %%
-# Who is linked with whom
+# Who is connected with whom
 # -----------------------
 
 import matplotlib.pyplot as plt

@@ -100,7 +100,7 @@ def fetch_deezer_ego_nets(
     """Load the Deezer ego-nets (downloaded on first use).
 
     Each graph is the ego-net of a user of the music streaming service in Eastern Europe, in February 2020:
-    the user, everyone they are linked with, and the links among these; a link is that two users follow each
+    the user, everyone they are connected with, and the edges among these; an edge is that two users follow each
     other. The file comes from SNAP, which publishes no checksum: the SHA-256 of the first file that loads is
     written beside it as `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
 

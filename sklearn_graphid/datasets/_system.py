@@ -1,4 +1,4 @@
-"""Systems whose answer is known: simulated input-output pairs, and hidden edges."""
+"""Systems whose answer is known: simulated experiments, and hidden edges."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def make_system(
     adjacency: Any,
     filter: str | GraphFilter = "polynomial",
     theta: Any = None,
-    n_pairs: int = 10,
+    n_experiments: int = 10,
     *,
     input_scale: float = 10.0,
     noise_std: float = 1.0,
     return_theta: bool = False,
     random_state: Any = None,
 ) -> tuple[FloatArray, ...]:
-    """Simulate input-output pairs of a process on a network.
+    """Simulate experiments of a process on a network.
 
     Inputs are independent and uniform on [-input_scale, input_scale]; the output of input x is h_theta(A) x
     plus independent normal noise. The inputs drawn for a `random_state` do not depend on filter, theta or
@@ -47,8 +47,8 @@ def make_system(
     theta : array-like of shape (n_parameters,), default=None
         Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial in
         ascending powers of A. None draws them as the filter draws its starting values; see `return_theta`.
-    n_pairs : int, default=10
-        How many pairs to simulate.
+    n_experiments : int, default=10
+        How many experiments to simulate.
     input_scale : float, default=10.0
         Largest size of an input.
     noise_std : float, default=1.0
@@ -60,9 +60,9 @@ def make_system(
 
     Returns
     -------
-    X : ndarray of shape (n_pairs, n_nodes)
+    X : ndarray of shape (n_experiments, n_nodes)
         Inputs, one in each row.
-    Y : ndarray of shape (n_pairs, n_nodes)
+    Y : ndarray of shape (n_experiments, n_nodes)
         Outputs.
     theta : ndarray of shape (n_parameters,)
         The parameters; only if `return_theta` is True.
@@ -72,7 +72,7 @@ def make_system(
     >>> import numpy as np
     >>> from sklearn_graphid.datasets import make_grid_graphs, make_system
     >>> adjacency = make_grid_graphs(1, random_state=0)[0]
-    >>> X, Y = make_system(adjacency, "polynomial", [0.0, 1.0, 0.0], n_pairs=5, noise_std=0, random_state=0)
+    >>> X, Y = make_system(adjacency, "polynomial", [0.0, 1.0, 0.0], n_experiments=5, noise_std=0, random_state=0)
     >>> X.shape
     (5, 49)
     >>> bool(np.allclose(Y, X @ adjacency))
@@ -80,7 +80,7 @@ def make_system(
     """
     network = _check_network(adjacency).values
     process = resolve_filter(filter)
-    check_integer(n_pairs, "n_pairs", low=1)
+    check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
     noise_std = check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)
     check_flag(return_theta, "return_theta")
@@ -89,7 +89,7 @@ def make_system(
     # The seed is drawn whether it is needed or not, so that the inputs are the same with a given theta.
     (theta_seed,) = draw_seeds(random, 1)
     parameters = _draw_theta(process, theta_seed) if given is None else given
-    X = random.uniform(-input_scale, input_scale, size=(n_pairs, len(network)))
+    X = random.uniform(-input_scale, input_scale, size=(n_experiments, len(network)))
     Y = _filtered(network, process, parameters, X) + noise_std * random.standard_normal(X.shape)
     return (X, Y, parameters) if return_theta else (X, Y)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESERVED", "as_frame", "fit_all"]
 
-_COUNTS = ("n_nodes", "n_pairs", "n_unknown", "n_edges", "n_edges_found")
+_COUNTS = ("n_nodes", "n_experiments", "n_unknown", "n_edges", "n_edges_found")
 _MEASURES = ("edge_f1", "edge_roc_auc", "edge_calibration_error", "theta_nrmse")
 # Every frame has these columns in this order, whatever the systems, so that frames can be put together. Between them
 # come the diagnostics that the estimator has.
@@ -65,11 +65,11 @@ def _fit_one(estimator: Any, system: System, config: dict[str, Any], keep_estima
 
 
 def _sizes(system: System) -> dict[str, int]:
-    return dict(zip(("n_pairs", "n_nodes"), np.shape(system.X), strict=False))
+    return dict(zip(("n_experiments", "n_nodes"), np.shape(system.X), strict=False))
 
 
 def _what_is_known(system: System) -> dict[str, Any]:
-    """What to tell `fit`, in a form that a search does not tear when there are as many pairs as nodes."""
+    """What to tell `fit`, in a form that a search does not tear when there are as many experiments as nodes."""
     if system.known_mask is None and system.known_adjacency is None:
         return {}
     if isinstance(system.known_mask, KnownEdges) and system.known_adjacency is None:

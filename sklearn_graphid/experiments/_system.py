@@ -20,9 +20,9 @@ class System:
 
     Parameters
     ----------
-    X : array-like of shape (n_pairs, n_nodes)
+    X : array-like of shape (n_experiments, n_nodes)
         Inputs.
-    Y : array-like of shape (n_pairs, n_nodes), (n_pairs, n_outputs) or (n_pairs,)
+    Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
         Outputs.
     known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
         What the identifier is told of the network, as in its `fit`.
@@ -43,7 +43,7 @@ class System:
     >>> from sklearn_graphid import System
     >>> from sklearn_graphid.datasets import hide_edges, make_system
     >>> ring = nx.cycle_graph(6)
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=5, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=5, random_state=0)
     >>> System(X, Y, hide_edges(ring, random_state=0), true_adjacency=ring, true_theta=[0.5], name="ring")
     System('ring', X (5, 6), Y (5, 6), with a known_mask, with a true network, with a true theta)
     """

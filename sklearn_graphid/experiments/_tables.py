@@ -42,7 +42,7 @@ def identify_many(
         A row for each system, in their order:
 
         - `name`, and the system's `labels`;
-        - `n_nodes`, `n_pairs` and `n_unknown`: its size;
+        - `n_nodes`, `n_experiments` and `n_unknown`: its size;
         - `n_edges`: how many edges the identified network has, and `n_edges_found`: how many of these were unknown;
         - `theta` (an array) and `noise_std`;
         - `edge_f1`, `edge_roc_auc`, `edge_calibration_error` and `theta_nrmse` against the truth, nan without it;
@@ -63,11 +63,11 @@ def identify_many(
     >>> systems = []
     >>> for n_nodes in (5, 6, 7):
     ...     ring = nx.cycle_graph(n_nodes)
-    ...     X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=20, random_state=0)
+    ...     X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
     ...     systems.append(System(X, Y, true_adjacency=ring, true_theta=[0.5], name=f"ring of {n_nodes}"))
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
-    >>> identify_many(identifier, systems)[["name", "n_pairs", "n_edges", "edge_f1"]]
-             name  n_pairs  n_edges  edge_f1
+    >>> identify_many(identifier, systems)[["name", "n_experiments", "n_edges", "edge_f1"]]
+             name  n_experiments  n_edges  edge_f1
     0   ring of 5       20        5      1.0
     1   ring of 6       20        6      1.0
     2   ring of 7       20        7      1.0
@@ -113,8 +113,8 @@ def compare_identifiers(
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.cycle_graph(6)
     >>> systems = []
-    >>> for n_pairs in (2, 20):
-    ...     X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=n_pairs, random_state=0)
+    >>> for n_experiments in (2, 20):
+    ...     X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=n_experiments, random_state=0)
     ...     systems.append(System(X, Y, true_adjacency=ring, true_theta=[0.5]))
     >>> identifiers = {
     ...     "sampling": LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0),
@@ -124,7 +124,7 @@ def compare_identifiers(
     >>> comparison.frame.shape[0]
     4
     >>> comparison.table().index.names
-    FrozenList(['method', 'n_pairs'])
+    FrozenList(['method', 'n_experiments'])
     """
     require_pandas("compare_identifiers")
     if not isinstance(estimators, Mapping) or not estimators:

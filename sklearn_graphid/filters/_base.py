@@ -1,7 +1,7 @@
 """What a graph filter is: a map from (adjacency, theta, signals) to filtered signals, with its derivatives.
 
-Shapes everywhere: adjacency (chains, nodes, nodes), theta (chains, parameters), signals (pairs, nodes) shared by
-all chains or (chains, pairs, nodes), outputs (chains, pairs, nodes).
+Shapes everywhere: adjacency (chains, nodes, nodes), theta (chains, parameters), signals (experiments, nodes) shared by
+all chains or (chains, experiments, nodes), outputs (chains, experiments, nodes).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["GraphFilter", "Linearization"]
 class Linearization(NamedTuple):
     """A filter at one point: what it puts out, and how to pull a cotangent of the outputs back."""
 
-    outputs: Tensor  # (chains, pairs, nodes)
-    # cotangent (chains, pairs, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
+    outputs: Tensor  # (chains, experiments, nodes)
+    # cotangent (chains, experiments, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
     # taken as free, and theta (chains, parameters)
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -118,7 +118,7 @@ class GraphFilter(BaseEstimator, ABC):
         return Linearization(outputs.detach(), pullback)
 
     def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs, and their derivatives with respect to theta: (chains, pairs, nodes, parameters)."""
+        """Outputs, and their derivatives with respect to theta: (chains, experiments, nodes, parameters)."""
         outputs = self.apply(adjacency, theta, signals)
         columns = []
         for tangent in torch.eye(self.n_parameters(), dtype=theta.dtype, device=theta.device):
@@ -127,7 +127,7 @@ class GraphFilter(BaseEstimator, ABC):
         return outputs, torch.stack(columns, dim=-1)
 
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
-        """What theta is multiplied by to give the outputs, where that is all: (chains, parameters, pairs, nodes)."""
+        """What theta is multiplied by to give the outputs: (chains, parameters, experiments, nodes)."""
         zero = adjacency.new_zeros(len(adjacency), self.n_parameters())
         return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
 

@@ -12,7 +12,7 @@ __all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]
 
 
 def krylov(adjacency: Tensor, signals: Tensor, order: int) -> list[Tensor]:
-    """The signals times A^0, A^1 .. A^order, each (chains, pairs, nodes); no power of A is ever formed."""
+    """The signals times A^0, A^1 .. A^order, each (chains, experiments, nodes); no power of A is ever formed."""
     shifted = [signals.expand(len(adjacency), *signals.shape[-2:])]
     transposed = adjacency.mT
     for _ in range(order):
@@ -123,7 +123,7 @@ class PolynomialFilter(GraphFilter):
 
 
 def _node(signals: Tensor, nodes: Tensor) -> Tensor:
-    """What (chains, flips, pairs, nodes) hold at one node (chains, flips): (chains, flips, pairs)."""
+    """What (chains, flips, experiments, nodes) hold at one node (chains, flips): (chains, flips, experiments)."""
     return signals.gather(-1, _column(nodes, signals[..., 0]))[..., 0]
 
 

@@ -152,7 +152,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     >>> from sklearn_graphid import AdamSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
     >>> identifier = AdamSystemIdentifier("heat", random_state=0).fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True

@@ -56,11 +56,11 @@ def to_inference_data(estimator: Any, X: Any, y: Any) -> InferenceData:
     }
     if X is not None:
         groups["constant_data"] = {"X": _checked(X, "X", estimator.n_features_in_)}
-        coordinates["node"], dimensions["X"] = names, ["input_output_pair", "node"]
+        coordinates["node"], dimensions["X"] = names, ["experiment", "node"]
     if y is not None:
         groups["observed_data"] = {"Y": _checked(y, "y", len(estimator._output_nodes))}
         coordinates["output"] = [names[node] for node in estimator._output_nodes]
-        dimensions["Y"] = ["input_output_pair", "output"]
+        dimensions["Y"] = ["experiment", "output"]
     with warnings.catch_warnings():
         # Many short chains are meant; ArviZ suspects that the two were mixed up.
         warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
@@ -72,5 +72,5 @@ def _checked(values: Any, name: str, n_columns: int) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     array = array.reshape(len(array), -1) if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != n_columns:
-        raise ValueError(f"{name} has shape {array.shape}; expected (n_pairs, {n_columns}), as at fit.")
+        raise ValueError(f"{name} has shape {array.shape}; expected (n_experiments, {n_columns}), as at fit.")
     return array

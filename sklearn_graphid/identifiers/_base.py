@@ -214,12 +214,12 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
         Parameters
         ----------
-        X : array-like of shape (n_pairs, n_nodes)
+        X : array-like of shape (n_experiments, n_nodes)
             Inputs.
 
         Returns
         -------
-        ndarray of shape (n_pairs, n_outputs) or (n_pairs,)
+        ndarray of shape (n_experiments, n_outputs) or (n_experiments,)
             Outputs at the nodes that Y had at fit, in its shape.
         """
         check_is_fitted(self)

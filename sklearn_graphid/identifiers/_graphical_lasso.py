@@ -135,7 +135,7 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
         The process. The network is found without it; theta is fitted with it.
     alpha : float or None, default=None
         The l1 penalty on the inverse of the correlation matrix; between 0 and 1 makes sense. None: 0.7 times
-        sqrt(log(n_nodes) / n_pairs), the rate at which chance correlations fall, and at most 0.9.
+        sqrt(log(n_nodes) / n_experiments), the rate at which chance correlations fall, and at most 0.9.
     assume_centered : bool, default=False
         Take the mean of the outputs for zero instead of estimating it.
     max_iter : int, default=100
@@ -181,7 +181,7 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     >>> from sklearn_graphid import GraphicalLassoIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=300, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=300, random_state=0)
     >>> identifier = GraphicalLassoIdentifier("heat").fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True
@@ -225,6 +225,6 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     def _penalty(self, outputs: FloatArray) -> float:
         if self.alpha is not None:
             return float(self.alpha)
-        n_pairs, n_nodes = outputs.shape
+        n_experiments, n_nodes = outputs.shape
         # Two nodes are enough for a correlation by chance, hence the least logarithm.
-        return min(_DEFAULT_PENALTY * float(np.sqrt(np.log(max(n_nodes, 2)) / n_pairs)), _LARGEST_DEFAULT)
+        return min(_DEFAULT_PENALTY * float(np.sqrt(np.log(max(n_nodes, 2)) / n_experiments)), _LARGEST_DEFAULT)

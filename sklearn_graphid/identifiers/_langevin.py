@@ -145,7 +145,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     >>> from sklearn_graphid import LangevinSystemIdentifier
     >>> from sklearn_graphid.datasets import hide_edges, make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=20, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
     >>> known = hide_edges(ring, fraction=0.5, random_state=0)
     >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
     >>> bool((identifier.adjacency_ == ring).all())
@@ -262,7 +262,7 @@ class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
     >>> from sklearn_graphid import LikelihoodLangevinIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=20, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
     >>> identifier = LikelihoodLangevinIdentifier("heat", random_state=0).fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True

@@ -18,7 +18,7 @@ __all__ = ["diagnose", "mixing_findings"]
 
 # R-hat is no ground for a warning: that of the log-likelihood of sixteen short chains may exceed 1.1 while their
 # average is good to a pair. What another run would change is what matters to the user, and this share of the inferred
-# links is what a warning leaves alone.
+# edges is what a warning leaves alone.
 _TOLERATED_CHANGES = 0.1
 # Beyond this, chains are no remedy.
 _MOST_CHAINS = 256

@@ -278,9 +278,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_pairs, n_nodes), default=None
+        X : array-like of shape (n_experiments, n_nodes), default=None
             The inputs, if they are to be in it.
-        y : array-like of shape (n_pairs, n_outputs) or (n_pairs,), default=None
+        y : array-like of shape (n_experiments, n_outputs) or (n_experiments,), default=None
             The outputs, if they are to be in it.
 
         Returns

@@ -93,7 +93,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
         The process. The network is found without it; theta is fitted with it.
     alpha : float, default=10.0
         The ridge, for inputs and outputs of unit mean square. It is the ratio of the variance of the noise to that
-        of H's entries: more for noisier outputs, whatever the number of pairs.
+        of H's entries: more for noisier outputs, whatever the number of experiments.
     threshold : float or None, default=None
         A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
@@ -136,7 +136,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
     >>> from sklearn_graphid import RidgeSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=40, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, random_state=0)
     >>> identifier = RidgeSystemIdentifier("heat").fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True

@@ -59,9 +59,9 @@ class CommutingObjective:
     + sparsity ||A||_1 + closeness ||A - guess||_1, with S the adjacency A or its Laplacian.
     """
 
-    inputs: FloatArray  # (pairs, nodes)
-    targets: FloatArray  # (pairs, nodes), zero where nothing was measured
-    measured: npt.NDArray[np.bool_]  # (pairs, nodes)
+    inputs: FloatArray  # (experiments, nodes)
+    targets: FloatArray  # (experiments, nodes), zero where nothing was measured
+    measured: npt.NDArray[np.bool_]  # (experiments, nodes)
     gain: float
     ridge: float
     commutation: float
@@ -218,9 +218,9 @@ class RobustFilterIdentifier(StrengthIdentifier):
         ||Y - X H||^2 + alpha ||H - c I||^2 + gamma ||S H - H S||^2 + beta ||A||_1 + lambda ||A - A_0||_1
 
     in turn: H by conjugate gradients, A by projected gradients. Known pairs stay as they are. A_0 is a guess of the
-    network. The ridge, which pulls H to the best gain c without a network, is not in [1]_; without it few pairs leave
-    H undetermined. A pair is an edge where A is large. Where edges and non-edges are known, "large" is the cut with
-    the largest F1 score on them; elsewhere the cut that splits the pairs into two groups. theta is then fitted by
+    network. The ridge, which pulls H to the best gain c without a network, is not in [1]_; without it few experiments
+    leave H undetermined. A pair is an edge where A is large. Where edges and non-edges are known, "large" is the cut
+    with the largest F1 score on them; elsewhere the cut that splits the pairs into two groups. theta is then fitted by
     least squares on the network.
 
     Parameters
@@ -289,7 +289,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
     >>> from sklearn_graphid.datasets import hide_edges, make_system
     >>> network = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
     >>> known = hide_edges(network, fraction=0.1, random_state=0)
-    >>> X, Y = make_system(network, "polynomial", theta=[0.5, 0.3, 0.1], n_pairs=60, random_state=0)
+    >>> X, Y = make_system(network, "polynomial", theta=[0.5, 0.3, 0.1], n_experiments=60, random_state=0)
     >>> identifier = RobustFilterIdentifier("polynomial").fit(X, Y, known)
     >>> bool((identifier.adjacency_ == network).all())
     True

@@ -197,7 +197,7 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     >>> from sklearn_graphid import SmoothSignalIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=100, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=100, random_state=0)
     >>> identifier = SmoothSignalIdentifier("heat").fit(X, Y)
     >>> bool((identifier.adjacency_ == ring).all())
     True

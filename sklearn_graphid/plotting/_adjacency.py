@@ -77,7 +77,7 @@ class AdjacencyDisplay:
 
     See Also
     --------
-    GraphDisplay : The same as nodes and links.
+    GraphDisplay : The same as nodes and edges.
 
     Examples
     --------
@@ -243,7 +243,7 @@ class AdjacencyDisplay:
         row_of_node = np.argsort(self.node_order_)
         cell = self._cell_in_points()
         self.marks_ = {}
-        for kind, pairs in network.links().items():
+        for kind, pairs in network.edges().items():
             if kind not in _MARKS or not len(pairs):
                 continue
             look = dict(_MARKS[kind])

@@ -33,7 +33,7 @@ _LABELS = {
     "edge_calibration_error": "calibration error",
     "theta_nrmse": r"normalised error of $\theta$",
     "seconds": "seconds for a fit",
-    "n_pairs": "number of pairs",
+    "n_experiments": "number of experiments",
     "n_nodes": "number of nodes",
     "n_unknown": "number of unknown pairs",
 }
@@ -67,25 +67,25 @@ class ComparisonDisplay:
     >>> import matplotlib, pandas as pd
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid.plotting import ComparisonDisplay
-    >>> frame = pd.DataFrame({"method": list("aabb"), "n_pairs": [1, 5, 1, 5], "edge_f1": [0.3, 0.7, 0.2, 0.4]})
+    >>> frame = pd.DataFrame({"method": list("aabb"), "n_experiments": [1, 5, 1, 5], "edge_f1": [0.3, 0.7, 0.2, 0.4]})
     >>> display = ComparisonDisplay(frame=frame)
     >>> display.table(measures=["edge_f1"])["edge_f1"]["mean"].tolist()
     [0.3, 0.7, 0.2, 0.4]
     >>> display.plot().ax_[0].get_xlabel()
-    'number of pairs'
+    'number of experiments'
     """
 
     def __init__(self, *, frame: pd.DataFrame):
         self.frame = frame
 
     def table(
-        self, by: str | Sequence[str] | None = "n_pairs", *, measures: Sequence[str] | None = None
+        self, by: str | Sequence[str] | None = "n_experiments", *, measures: Sequence[str] | None = None
     ) -> pd.DataFrame:
         """Mean and standard error of every measure.
 
         Parameters
         ----------
-        by : str, list of str or None, default="n_pairs"
+        by : str, list of str or None, default="n_experiments"
             Columns of the frame whose values make a row each, such as "n_nodes" or a label of the systems. None: one
             row for each method.
         measures : list of str or None, default=None
@@ -119,7 +119,7 @@ class ComparisonDisplay:
         self,
         ax: Axes | Sequence[Axes] | None = None,
         *,
-        by: str = "n_pairs",
+        by: str = "n_experiments",
         measures: Sequence[str] | None = None,
         legend: bool = True,
     ) -> Self:
@@ -129,7 +129,7 @@ class ComparisonDisplay:
         ----------
         ax : matplotlib Axes or sequence of these, default=None
             One to be divided, or one for each measure; a new figure by default.
-        by : str, default="n_pairs"
+        by : str, default="n_experiments"
             Column of the frame on the horizontal axis.
         measures : list of str or None, default=None
             Columns of the frame, a panel each. None: F1 score and error of theta, as far as there are any.

@@ -1,4 +1,4 @@
-"""The network drawn as nodes and links."""
+"""The network drawn as nodes and edges."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphDisplay"]
 
-# How each kind of link looks, from the bottom of the picture to its top. Where the width is None, the probability sets
+# How each kind of edge looks, from the bottom of the picture to its top. Where the width is None, the probability sets
 # it. Line styles and the mark say the same as the colours, for print in grey and for colour-blind readers.
 _STYLES: dict[str, dict[str, Any]] = {
     "unknown": {"label": "unknown pair", "color": PALE_GREY, "linewidth": 0.4, "linestyle": "-"},
-    "known": {"label": "known link", "color": GREY, "linewidth": 1.4, "linestyle": "-"},
-    "missed": {"label": "missed link", "color": VERMILLION, "linewidth": 2.0, "linestyle": (0, (2.5, 1.5))},
-    "inferred": {"label": "inferred link", "color": BLUE, "linewidth": None, "linestyle": "-"},
-    "found": {"label": "found link", "color": BLUE, "linewidth": None, "linestyle": "-"},
-    "false": {"label": "false link", "color": PURPLE, "linewidth": None, "linestyle": "-", "marker": "X"},
+    "known": {"label": "known edge", "color": GREY, "linewidth": 1.4, "linestyle": "-"},
+    "missed": {"label": "missed edge", "color": VERMILLION, "linewidth": 2.0, "linestyle": (0, (2.5, 1.5))},
+    "inferred": {"label": "inferred edge", "color": BLUE, "linewidth": None, "linestyle": "-"},
+    "found": {"label": "found edge", "color": BLUE, "linewidth": None, "linestyle": "-"},
+    "false": {"label": "false edge", "color": PURPLE, "linewidth": None, "linestyle": "-", "marker": "X"},
 }
 
 _LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
@@ -50,10 +50,10 @@ _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
 class GraphDisplay:
-    """The network, with the links that were inferred in colour.
+    """The network, with the edges that were inferred in colour.
 
-    Known links are grey. Inferred links are coloured, and the wider the more probable. Where the truth is given, missed
-    links are dashed, and a cross marks false ones. A link that would run through a third node is drawn as a bow.
+    Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where the truth is given, missed
+    edges are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class GraphDisplay:
         The figure that holds it.
     positions_ : ndarray of shape (n_nodes, 2)
         Where the nodes are; pass it as `pos` to draw another network in the same layout.
-    links_ : dict of str to LineCollection
-        The links by kind: "known", and "inferred", or "found", "missed" and "false"; "unknown" if shown.
+    edges_ : dict of str to LineCollection
+        The edges by kind: "known", and "inferred", or "found", "missed" and "false"; "unknown" if shown.
     nodes_ : PathCollection
         The nodes.
 
@@ -93,12 +93,12 @@ class GraphDisplay:
     >>> from sklearn_graphid.datasets import hide_edges, make_system
     >>> from sklearn_graphid.plotting import GraphDisplay
     >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=20, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
     >>> known = hide_edges(ring, fraction=0.5, random_state=0)
     >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
     >>> display = GraphDisplay.from_estimator(identifier, true_adjacency=ring)
     >>> [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    ['known link (4)', 'found link (4)']
+    ['known edge (4)', 'found edge (4)']
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class GraphDisplay:
         estimator : fitted identifier
             Such as `LangevinSystemIdentifier`.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false links.
+            The true network, to mark missed and false edges.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **plot_options
@@ -167,7 +167,7 @@ class GraphDisplay:
         adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
             The network that was decided on; by default the edges whose probability is above one half.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false links.
+            The true network, to mark missed and false edges.
         node_names : sequence, default=None
             Names of the nodes; their numbers by default.
         ax : matplotlib Axes, default=None
@@ -218,10 +218,10 @@ class GraphDisplay:
         show_unknown : bool, default=False
             Draw every unknown pair as a hairline.
         styles : mapping from str to dict, default=None
-            Changes to the look of a kind of link (see `links_`): "color", "linewidth", "linestyle", "marker" and
+            Changes to the look of a kind of edge (see `edges_`): "color", "linewidth", "linestyle", "marker" and
             "label".
         legend : bool, default=True
-            Explain the kinds of links beneath the network.
+            Explain the kinds of edges beneath the network.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class GraphDisplay:
         if node_size is not None:
             check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
         network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
-        links = {kind: pairs for kind, pairs in network.links().items() if kind != "unknown" or show_unknown}
+        edges = {kind: pairs for kind, pairs in network.edges().items() if kind != "unknown" or show_unknown}
         looks = _merged_styles(styles)
         numbers = range(network.n_nodes)
         names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
@@ -243,19 +243,19 @@ class GraphDisplay:
         positions = lay_out(network, layout, seed) if pos is None else read_positions(pos, names, "pos")
         self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
         self.positions_ = positions
-        self.links_ = {
-            kind: self._draw_links(kind, links[kind], looks[kind]) for kind in looks if len(links.get(kind, ()))
+        self.edges_ = {
+            kind: self._draw_edges(kind, edges[kind], looks[kind]) for kind in looks if len(edges.get(kind, ()))
         }
         self.ax_.margins(0.05)
         self.ax_.set_axis_off()
         if legend:
-            self._draw_legend(links, looks)
-        labels = {node: drawable(names[node]) for node in _labelled(node_labels, links, len(names))}
+            self._draw_legend(edges, looks)
+        labels = {node: drawable(names[node]) for node in _labelled(node_labels, edges, len(names))}
         self._draw_nodes(labels, node_size)
         self.ax_.set_aspect("equal")
         return self
 
-    def _draw_links(self, kind: str, pairs: Pairs, look: Mapping[str, Any]) -> Any:
+    def _draw_edges(self, kind: str, pairs: Pairs, look: Mapping[str, Any]) -> Any:
         from matplotlib.collections import LineCollection
 
         curves = edge_curves(self.positions_, pairs, straight=kind == "unknown")
@@ -277,7 +277,7 @@ class GraphDisplay:
         return lines
 
     def _widths(self, pairs: Pairs) -> FloatArray:
-        # Even odds are a little wider than a known link, and certainty is twice as wide again.
+        # Even odds are a little wider than a known edge, and certainty is twice as wide again.
         widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
         return widths
 
@@ -308,17 +308,17 @@ class GraphDisplay:
         # Room for a name beside, above and beneath the nodes at the border of the picture.
         margin = np.array([sizes[:, 0].max() / 2, sizes[:, 1].max() + radius]) + radius
         picture = fit_picture(self.ax_, self.positions_, margin)
-        shown = [lines for kind, lines in self.links_.items() if kind != "unknown"]
+        shown = [lines for kind, lines in self.edges_.items() if kind != "unknown"]
         lines = [picture.points(np.asarray(curve)) for kind in shown for curve in kind.get_segments()]
         return place_labels(picture, list(labels), sizes, radius, lines)
 
-    def _draw_legend(self, links: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
+    def _draw_legend(self, edges: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D
 
         handles = []
-        for kind in self.links_:
+        for kind in self.edges_:
             look = dict(looks[kind])
-            label = f"{look.pop('label')} ({len(links[kind])})"
+            label = f"{look.pop('label')} ({len(edges[kind])})"
             # Hairlines would vanish here, and where widths differ a wide one stands for all.
             width = max(1.0, look.pop("linewidth") or 3.2)
             handles.append(Line2D([], [], label=label, linewidth=width, markeredgecolor="black", markersize=8, **look))
@@ -327,10 +327,10 @@ class GraphDisplay:
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
 
 
-def _labelled(node_labels: bool | str, links: Mapping[str, Pairs], n_nodes: int) -> list[int]:
+def _labelled(node_labels: bool | str, edges: Mapping[str, Pairs], n_nodes: int) -> list[int]:
     """The nodes whose names are written."""
     if node_labels == "inferred":
-        ends = [links[kind].ravel() for kind in ("inferred", "found", "false", "missed") if kind in links]
+        ends = [edges[kind].ravel() for kind in ("inferred", "found", "false", "missed") if kind in edges]
         return [int(node) for node in np.unique(np.concatenate(ends))]
     return list(range(n_nodes)) if node_labels else []
 
@@ -359,7 +359,7 @@ def _merged_styles(changes: Mapping[str, Mapping[str, Any]] | None) -> dict[str,
     check_mapping(changes, "styles", "a mapping from a kind of edge to a dict, or None")
     for kind, change in changes.items():
         if kind not in _STYLES:
-            raise ValueError(f"styles names {kind!r}; expected kinds of links among {', '.join(_STYLES)}.")
+            raise ValueError(f"styles names {kind!r}; expected kinds of edges among {', '.join(_STYLES)}.")
         name = f"styles[{kind!r}]"
         check_mapping(change, name, f"a dict with any of {', '.join(_CHECKS)}")
         for key, value in change.items():

@@ -37,7 +37,7 @@ def read_positions(pos: Any, names: Sequence[Any], argument: str) -> FloatArray:
 def lay_out(
     network: Network, layout: str | Callable[[nx.Graph], Mapping[Any, Any]], random_state: int | None
 ) -> FloatArray:
-    """Place the nodes by all links that are or should be there, so that a missed one does not change the picture."""
+    """Place the nodes by all edges that are or should be there, so that a missed one does not change the picture."""
     present = network.adjacency if network.true_adjacency is None else network.adjacency + network.true_adjacency
     graph = nx.from_numpy_array((present > 0).astype(int))
     nodes = range(network.n_nodes)

@@ -68,7 +68,7 @@ class Network(NamedTuple):
         """The number of nodes."""
         return len(self.adjacency)
 
-    def links(self) -> dict[str, Pairs]:
+    def edges(self) -> dict[str, Pairs]:
         """Pairs by what became of them.
 
         "known" edges and "unknown" pairs always; without the truth "inferred" edges; with it "found" ones, which are

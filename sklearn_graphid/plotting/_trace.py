@@ -69,7 +69,7 @@ class TraceDisplay:
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.plotting import TraceDisplay
     >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_pairs=10, random_state=0)
+    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=10, random_state=0)
     >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, random_state=0).fit(X, Y)
     >>> display = TraceDisplay.from_estimator(identifier, true_theta=[0.5])
     >>> [ax.get_ylabel() for ax in display.ax_]

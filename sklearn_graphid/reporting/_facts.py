@@ -66,7 +66,7 @@ def prior_in_words(estimator: Any, surprise: float) -> str:
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
-        return "pairs are independent, with the known pairs' share of links"
+        return "pairs are independent, with the known pairs' share of edges"
     prior = _learned_prior(estimator)
     if prior is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)

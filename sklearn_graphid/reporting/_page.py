@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-# Links that are more certain than this in either direction are not listed as uncertain.
+# Edges that are more certain than this in either direction are not listed as uncertain.
 _CERTAIN = 0.95
 _UNCERTAIN_AT_ONCE = 20
 _MOST_UNCERTAIN = 100
-_MOST_LINKS = 1000
+_MOST_EDGES = 1000
 
 
 def write_report(estimator: Any, path: str | os.PathLike[str]) -> Path:
@@ -89,7 +89,7 @@ def _page(estimator: Any) -> str:
             _given(estimator, surprise),
             _network_pictures(estimator),
             _uncertain_pairs(estimator),
-            _inferred_links(estimator),
+            _inferred_edges(estimator),
             _theta(estimator),
             _trust(estimator),
             _settings(estimator),
@@ -121,12 +121,12 @@ def _page(estimator: Any) -> str:
 def _headline(estimator: Any, surprise: float) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
-    n_all, n_links = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
+    n_all, n_edges = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
     kind = "probability" if are_probabilities(estimator) else "weight"
     numbers = [
         (estimator.n_features_in_, "node" if estimator.n_features_in_ == 1 else "nodes"),
-        (n_all, "link in all" if n_all == 1 else "links in all"),
-        (n_links, f"of {count(len(rows), 'unknown pair')} inferred to be links"),
+        (n_all, "edge in all" if n_all == 1 else "edges in all"),
+        (n_edges, f"of {count(len(rows), 'unknown pair')} inferred to be edges"),
     ]
     if not _is_single_draw(estimator):
         between = f"with a {kind} between {1 - _CERTAIN:.2f} and {_CERTAIN:.2f}"
@@ -163,19 +163,19 @@ def _given(estimator: Any, surprise: float) -> str:
     measured = estimator._n_measured / (estimator._n_experiments * n_outputs)
     facts = [
         ("Nodes", str(known.n_nodes)),
-        ("Input-output pairs", str(estimator._n_experiments)),
+        ("Experiments", str(estimator._n_experiments)),
         ("Outputs", f"at {count(n_outputs, 'node')}, {percent(measured)} of them measured"),
         ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
-        ("Known links", str(EdgeSpace.of_mask(known.values == 1).n_free)),
+        ("Known edges", str(EdgeSpace.of_mask(known.values == 1).n_free)),
         ("Filter", filter_in_words(estimator.filter_)),
         ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
     words = (
-        "<p>Taken for granted: links have neither direction nor weight; the network is the same in all input-output "
-        "pairs; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where that is "
-        "wrong, what follows looks no less certain.</p>"
+        "<p>Taken for granted: edges have neither direction nor weight; the network is the same in all "
+        "experiments; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where "
+        "that is wrong, what follows looks no less certain.</p>"
     )
     return f'<h2>What was given</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
 
@@ -192,12 +192,12 @@ def _uncertain(estimator: Any) -> npt.NDArray[np.intp]:
 
 def _uncertain_pairs(estimator: Any) -> str:
     pairs = _uncertain(estimator)
-    head = "<h2>Uncertain links, the most uncertain first</h2>"
+    head = "<h2>Uncertain edges, the most uncertain first</h2>"
     if not len(pairs):
         return f"{head}<p>{_why_none_is_uncertain(estimator)}</p>"
     words = ["These pairs could well be decided otherwise; they are the first to look at or to measure again."]
     if are_probabilities(estimator):
-        words.append("Of ten pairs with probability 0.7 about seven are links, if all that is taken for granted holds.")
+        words.append("Of ten pairs with probability 0.7 about seven are edges, if all that is taken for granted holds.")
     errors = _diagnostics(estimator).get("monte_carlo_error_edges")
     if errors is not None and not np.isnan(errors[tuple(pairs.T)]).all():  # one chain does not tell
         words.append("± is how far another run, with another seed, would be off: one standard error.")
@@ -223,15 +223,15 @@ def _is_single_draw(estimator: Any) -> bool:
     return len(getattr(estimator, "theta_samples_", ())) == 1
 
 
-def _inferred_links(estimator: Any) -> str:
+def _inferred_edges(estimator: Any) -> str:
     pairs = np.column_stack(EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~estimator.known_edges_.mask).ends())
     if not len(pairs):
         return "<p>No edge was inferred.</p>"
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]
-    rest = len(pairs) - _MOST_LINKS
-    more = f"<p>And {count(rest, 'more link')}.</p>" if rest > 0 else ""
-    table = _pair_table(estimator, pairs[:_MOST_LINKS], "links")
-    return f"<details><summary>All {count(len(pairs), 'inferred link')}</summary>{table}{more}</details>"
+    rest = len(pairs) - _MOST_EDGES
+    more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
+    table = _pair_table(estimator, pairs[:_MOST_EDGES], "edges")
+    return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{table}{more}</details>"
 
 
 def _pair_table(estimator: Any, pairs: Iterable[Sequence[int]], identity: str) -> str:
@@ -241,7 +241,7 @@ def _pair_table(estimator: Any, pairs: Iterable[Sequence[int]], identity: str) -
     for i, j in pairs:
         probability = float(estimator.edge_probabilities_[i, j])
         error = "" if errors is None or np.isnan(errors[i, j]) else f" ± {errors[i, j]:.2f}"
-        verdict = "link" if estimator.adjacency_[i, j] else "no link"
+        verdict = "edge" if estimator.adjacency_[i, j] else "no edge"
         rows.append(
             f'<tr><td class="name">{escape(names[i])}</td><td class="name">{escape(names[j])}</td>'
             f'<td class="number">{probability:.2f}{error}</td>'
@@ -352,7 +352,7 @@ def _network_pictures(estimator: Any) -> str:
     network = _figure(
         lambda: draw_network(estimator),
         "The network",
-        f"Known links are grey, inferred ones blue, and the wider {more}.",
+        f"Known edges are grey, inferred ones blue, and the wider {more}.",
     )
     matrix = _figure(
         lambda: draw_matrix(estimator),

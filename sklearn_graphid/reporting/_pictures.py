@@ -42,7 +42,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def draw_network(estimator: Any) -> Figure:
-    """Nodes and links."""
+    """Nodes and edges."""
     from ..plotting import GraphDisplay
 
     names = node_names(estimator)

@@ -33,9 +33,9 @@ class Problem:
     """
 
     filter: GraphFilter
-    inputs: Tensor  # (pairs, nodes)
-    targets: Tensor  # (pairs, nodes), zero where nothing was measured
-    measured: Tensor  # (pairs, nodes), 1 where the output was measured and 0 elsewhere
+    inputs: Tensor  # (experiments, nodes)
+    targets: Tensor  # (experiments, nodes), zero where nothing was measured
+    measured: Tensor  # (experiments, nodes), 1 where the output was measured and 0 elsewhere
     base: Tensor  # (nodes, nodes), the known edges
     space: EdgeSpace  # the unknown pairs
     n_measured: int  # how many numbers were measured

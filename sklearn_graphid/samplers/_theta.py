@@ -83,7 +83,7 @@ def _solved(
     precision: Tensor | float,
     damping: Tensor | float = 0.0,
 ) -> _NormalEquations:
-    """The same from residuals (chains, pairs, nodes) and what theta is multiplied by, see `GraphFilter.design`."""
+    """The same from residuals (chains, experiments, nodes) and the design, see `GraphFilter.design`."""
     if not problem.is_complete:
         residuals, design = residuals * problem.measured, design * problem.measured
     residuals, design = residuals.flatten(1).double(), design.flatten(2).double()

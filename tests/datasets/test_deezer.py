@@ -391,4 +391,4 @@ def test_the_published_collection():
     assert set(targets.tolist()) == {0, 1}
     assert sum(16 <= len(graph) <= 24 for graph in graphs) == 2_926
     assert len(fetch_deezer_ego_nets(zip_path=REAL_ZIP, min_nodes=16, max_nodes=24)) == 2_926
-    assert all(graph.sum(0).max() == len(graph) - 1 for graph in graphs)  # the ego is linked to all
+    assert all(graph.sum(0).max() == len(graph) - 1 for graph in graphs)  # the ego is connected to all

@@ -25,13 +25,13 @@ def adjacency():
 
 def test_polynomial_against_numpy(adjacency):
     theta = np.array([0.3, -0.2, 0.1])
-    X, Y = make_system(adjacency, "polynomial", theta, n_pairs=7, noise_std=0, random_state=0)
+    X, Y = make_system(adjacency, "polynomial", theta, n_experiments=7, noise_std=0, random_state=0)
     matrix = theta[0] * np.eye(len(adjacency)) + theta[1] * adjacency + theta[2] * adjacency @ adjacency
     np.testing.assert_allclose(Y, np.stack([matrix @ x for x in X]), atol=1e-12)
 
 
 def test_heat_against_scipy(adjacency):
-    X, Y = make_system(adjacency, "heat", [0.5], n_pairs=4, noise_std=0, random_state=0)
+    X, Y = make_system(adjacency, "heat", [0.5], n_experiments=4, noise_std=0, random_state=0)
     laplacian = np.diag(adjacency.sum(0)) - adjacency
     np.testing.assert_allclose(Y, X @ expm(-0.5 * laplacian), atol=1e-10)
 
@@ -44,7 +44,7 @@ def test_a_scalar_theta_serves_a_filter_with_one_parameter(adjacency):
 
 
 def test_inputs_are_uniform_and_noise_is_normal(adjacency):
-    X, Y = make_system(adjacency, "polynomial", [1.0, 0.0, 0.0], n_pairs=2_000, noise_std=0.5, random_state=0)
+    X, Y = make_system(adjacency, "polynomial", [1.0, 0.0, 0.0], n_experiments=2_000, noise_std=0.5, random_state=0)
     noise = Y - X
     # 98,000 draws: the standard deviation is known to .0011, the mean square input of 100 / 3 to .1; 5 sigma.
     assert abs(noise.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * noise.size)
@@ -60,7 +60,7 @@ def test_input_scale(adjacency):
 
 
 def test_shapes_and_types(adjacency):
-    X, Y, theta = make_system(adjacency, "polynomial", n_pairs=3, return_theta=True, random_state=0)
+    X, Y, theta = make_system(adjacency, "polynomial", n_experiments=3, return_theta=True, random_state=0)
     assert X.shape == Y.shape == (3, len(adjacency))
     assert theta.shape == (3,)
     assert X.dtype == Y.dtype == theta.dtype == np.float64
@@ -86,7 +86,7 @@ def test_thread_count_changes_no_bit(adjacency):
     runs = []
     for n_threads in (1, 2):
         with _torch.torch_threads(n_threads):
-            runs.append(make_system(adjacency, "heat", 0.5, n_pairs=50, random_state=0)[1])
+            runs.append(make_system(adjacency, "heat", 0.5, n_experiments=50, random_state=0)[1])
     np.testing.assert_array_equal(*runs)
 
 
@@ -110,7 +110,7 @@ def test_the_network_may_be_sparse_or_networkx(adjacency):
         ({"theta": [0.1, 0.2]}, r"theta has shape \(2,\) but PolynomialFilter has 3 parameter\(s\): "),
         ({"theta": [[0.1, 0.2, 0.3]]}, r"theta has shape \(1, 3\)"),
         ({"theta": [0.1, np.nan, 0.3]}, "theta holds the value nan; expected finite numbers"),
-        ({"n_pairs": 0}, "n_pairs=0; expected an integer of at least 1"),
+        ({"n_experiments": 0}, "n_experiments=0; expected an integer of at least 1"),
         ({"input_scale": 0.0}, "input_scale=0.0; expected a positive number"),
         ({"noise_std": -1.0}, "noise_std=-1.0; expected a number between 0 and"),
         ({"filter": "polynomal"}, "polynomal"),
@@ -192,8 +192,8 @@ def test_scales_that_are_no_numbers_are_refused_by_name(adjacency, name, value):
 
 @pytest.mark.parametrize("value", [True, 2.5, np.nan, "a", None])
 def test_numbers_of_experiments_that_are_no_integers_are_refused(adjacency, value):
-    with pytest.raises((TypeError, ValueError), match=r"^n_pairs=.*; expected an integer of at least 1"):
-        make_system(adjacency, n_pairs=value)
+    with pytest.raises((TypeError, ValueError), match=r"^n_experiments=.*; expected an integer of at least 1"):
+        make_system(adjacency, n_experiments=value)
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,9 @@ def undefined(adjacency, theta):
 
 
 @pytest.mark.parametrize("identifier", IDENTIFIERS, ids=lambda identifier: type(identifier).__name__)
-def test_function_that_is_nan_everywhere_is_blamed(identifier, ring_pairs):
+def test_function_that_is_nan_everywhere_is_blamed(identifier, ring_experiments):
     with pytest.raises(FloatingPointError, match=r"infinite or nan.* check the filter"):
-        identifier.set_params(filter=CallableFilter(undefined)).fit(*ring_pairs)
+        identifier.set_params(filter=CallableFilter(undefined)).fit(*ring_experiments)
 
 
 LANGEVIN = LikelihoodLangevinIdentifier(n_chains=1, n_steps=1, random_state=0)
@@ -180,9 +180,9 @@ def faulty(adjacency, theta):
 
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("identifier", [*IDENTIFIERS, LANGEVIN], ids=lambda identifier: type(identifier).__name__)
-def test_error_in_the_function_keeps_its_traceback(identifier, batched, ring_pairs):
+def test_error_in_the_function_keeps_its_traceback(identifier, batched, ring_experiments):
     with pytest.raises(KeyError, match="a mistake of her own") as caught:
-        identifier.set_params(filter=CallableFilter(faulty, batched=batched)).fit(*ring_pairs)
+        identifier.set_params(filter=CallableFilter(faulty, batched=batched)).fit(*ring_experiments)
     shown = "".join(traceback.format_exception(caught.value))
     assert [frame.name for frame in traceback.extract_tb(caught.tb)][-2:] == ["faulty", "helper_of_the_user"]
     assert "return helper_of_the_user(adjacency)" in shown

@@ -17,7 +17,7 @@ from sklearn_graphid.filters import (
     resolve_filter,
 )
 
-N_CHAINS, N_NODES, N_PAIRS = 3, 7, 4
+N_CHAINS, N_NODES, N_EXPERIMENTS = 3, 7, 4
 
 
 def hill(adjacency, theta):
@@ -55,8 +55,8 @@ def case(request):
     # The second one has degrees below one, where the normalised Laplacian changes its formula.
     adjacency[1] *= 0.2
     theta = 0.1 + filter.initial_theta(N_CHAINS, generator)
-    signals = torch.randn(N_PAIRS, N_NODES, generator=generator, dtype=torch.float64)
-    cotangent = torch.randn(N_CHAINS, N_PAIRS, N_NODES, generator=generator, dtype=torch.float64)
+    signals = torch.randn(N_EXPERIMENTS, N_NODES, generator=generator, dtype=torch.float64)
+    cotangent = torch.randn(N_CHAINS, N_EXPERIMENTS, N_NODES, generator=generator, dtype=torch.float64)
     return filter, adjacency + adjacency.mT, theta, signals, cotangent
 
 
@@ -99,7 +99,7 @@ def test_theta_jacobian_agrees_with_autograd(case):
     filter, adjacency, theta, signals, _ = case
     outputs, jacobian = filter.theta_jacobian(adjacency, theta, signals)
     reference_outputs, reference = GraphFilter.theta_jacobian(filter, adjacency, theta, signals)
-    assert jacobian.shape == (N_CHAINS, N_PAIRS, N_NODES, filter.n_parameters())
+    assert jacobian.shape == (N_CHAINS, N_EXPERIMENTS, N_NODES, filter.n_parameters())
     torch.testing.assert_close(outputs, reference_outputs, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(jacobian, reference, rtol=1e-8, atol=1e-8)
 

@@ -283,14 +283,16 @@ class Recorder(RegressorMixin, BaseEstimator):
 
 
 N_NODES = 6
-PAIRS = np.random.default_rng(0).normal(size=(N_NODES, N_NODES))  # as many pairs as nodes
+EXPERIMENTS = np.random.default_rng(0).normal(size=(N_NODES, N_NODES))  # as many experiments as nodes
 
 
 @pytest.mark.parametrize("routing", [False, True])
 def test_cross_validation_passes_it_whole(routing):
     known = KnownEdges.nothing(N_NODES)
     with sklearn.config_context(enable_metadata_routing=routing):
-        result = cross_validate(Recorder(), PAIRS, PAIRS, cv=3, params={"known_mask": known}, return_estimator=True)
+        result = cross_validate(
+            Recorder(), EXPERIMENTS, EXPERIMENTS, cv=3, params={"known_mask": known}, return_estimator=True
+        )
     assert all(estimator.received_ is known for estimator in result["estimator"])
 
 
@@ -298,13 +300,13 @@ def test_a_raw_array_would_be_torn_and_the_error_says_so():
     raw = KnownEdges.nothing(N_NODES).to_array()
     message = r"known_mask has shape \(4, 6\) but X has 6 nodes.*wrap the mask in KnownEdges"
     with pytest.raises(ValueError, match=message):
-        cross_validate(Recorder(), PAIRS, PAIRS, cv=3, params={"known_mask": raw}, error_score="raise")
+        cross_validate(Recorder(), EXPERIMENTS, EXPERIMENTS, cv=3, params={"known_mask": raw}, error_score="raise")
 
 
 def test_indexing_helpers_leave_it_alone():
     known = KnownEdges.nothing(N_NODES)
     raw = known.to_array()
-    sliced = _check_method_params(PAIRS, {"wrapped": known, "raw": raw}, indices=[0, 1])
+    sliced = _check_method_params(EXPERIMENTS, {"wrapped": known, "raw": raw}, indices=[0, 1])
     assert sliced["wrapped"] is known
     assert sliced["raw"].shape == (2, N_NODES)
     with pytest.raises((TypeError, AttributeError)):

@@ -18,8 +18,8 @@ NAMES = ["Ash", "Birch", "Cedar", "Date", "Elm", "Fir"]
 
 
 @pytest.fixture
-def fitted(ring_known, ring_pairs):
-    X, Y = ring_pairs
+def fitted(ring_known, ring_experiments):
+    X, Y = ring_experiments
     settings = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 20}
     identifier = LangevinSystemIdentifier("polynomial", random_state=0, **settings)
     return identifier.fit(pd.DataFrame(X, columns=NAMES), Y, ring_known)
@@ -58,8 +58,8 @@ def test_statistics_of_the_draws_go_with_them(fitted):
     assert np.isfinite(statistics["log_prior"]).all()
 
 
-def test_data_come_along_where_they_are_given(fitted, ring_pairs):
-    X, Y = ring_pairs
+def test_data_come_along_where_they_are_given(fitted, ring_experiments):
+    X, Y = ring_experiments
     data = fitted.to_arviz(X, Y)
     np.testing.assert_array_equal(data.constant_data["X"], X)
     np.testing.assert_array_equal(data.observed_data["Y"], Y)
@@ -67,16 +67,16 @@ def test_data_come_along_where_they_are_given(fitted, ring_pairs):
     assert set(fitted.to_arviz().groups()) == {"posterior", "sample_stats"}
 
 
-def test_data_of_another_shape_are_refused(fitted, ring_pairs):
-    X, Y = ring_pairs
-    with pytest.raises(ValueError, match=r"X has shape \(20, 5\); expected \(n_pairs, 6\)"):
+def test_data_of_another_shape_are_refused(fitted, ring_experiments):
+    X, Y = ring_experiments
+    with pytest.raises(ValueError, match=r"X has shape \(20, 5\); expected \(n_experiments, 6\)"):
         fitted.to_arviz(X[:, :5])
-    with pytest.raises(ValueError, match=r"y has shape \(20, 1\); expected \(n_pairs, 6\)"):
+    with pytest.raises(ValueError, match=r"y has shape \(20, 1\); expected \(n_experiments, 6\)"):
         fitted.to_arviz(X, Y[:, 0])
 
 
-def test_outputs_at_some_nodes(ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_outputs_at_some_nodes(ring_known, ring_experiments):
+    X, Y = ring_experiments
     identifier = LangevinSystemIdentifier("heat", observed_nodes=[4, 1], n_chains=2, n_levels=4, random_state=0)
     data = identifier.fit(X, Y[:, [4, 1]], ring_known).to_arviz(X, Y[:, [4, 1]])
     assert list(data.observed_data["output"].to_numpy()) == ["4", "1"]
@@ -93,8 +93,8 @@ def test_summary_agrees_with_the_diagnostics(fitted):
     assert len(everything) == 3 + 1 + fitted.known_edges_.n_unknown
 
 
-def test_it_can_be_written_and_read(fitted, ring_pairs, tmp_path):
-    data = fitted.to_arviz(*ring_pairs)
+def test_it_can_be_written_and_read(fitted, ring_experiments, tmp_path):
+    data = fitted.to_arviz(*ring_experiments)
     data.to_netcdf(str(tmp_path / "draws.nc"))
     restored = arviz.from_netcdf(str(tmp_path / "draws.nc"))
     for group in data.groups():
@@ -102,10 +102,10 @@ def test_it_can_be_written_and_read(fitted, ring_pairs, tmp_path):
             np.testing.assert_array_equal(restored[group][name], values)
 
 
-def test_langevin_gives_a_draw_of_each_chain(ring_known, ring_pairs):
+def test_langevin_gives_a_draw_of_each_chain(ring_known, ring_experiments):
     settings = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 0}
     identifier = LikelihoodLangevinIdentifier("heat", random_state=0, **settings)
-    identifier.fit(*ring_pairs, ring_known)
+    identifier.fit(*ring_experiments, ring_known)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         data = identifier.to_arviz()
@@ -113,7 +113,7 @@ def test_langevin_gives_a_draw_of_each_chain(ring_known, ring_pairs):
 
 
 def test_a_known_network_has_no_pairs(ring):
-    X, Y = make_system(ring, "heat", [0.5], n_pairs=5, random_state=0)
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=5, random_state=0)
     identifier = LangevinSystemIdentifier("heat", n_chains=2, n_levels=4, random_state=0).fit(X, Y, ring)
     assert identifier.to_arviz().posterior.sizes["pair"] == 0
 

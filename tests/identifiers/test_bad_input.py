@@ -80,29 +80,29 @@ def partial(**entries):
 
 
 @pytest.mark.parametrize("value", [NAN, np.inf, -np.inf])
-def test_inputs_must_be_finite(identifier, value, ring_pairs):
-    X, Y = (array.copy() for array in ring_pairs)
+def test_inputs_must_be_finite(identifier, value, ring_experiments):
+    X, Y = (array.copy() for array in ring_experiments)
     X[2, 3] = value
     with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
         identifier.fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_outputs_must_not_be_infinite(identifier, value, ring_pairs):
-    X, Y = (array.copy() for array in ring_pairs)
+def test_outputs_must_not_be_infinite(identifier, value, ring_experiments):
+    X, Y = (array.copy() for array in ring_experiments)
     Y[2, 3] = value
     with pytest.raises(ValueError, match="Y contains infinity"):
         identifier.fit(X, Y)
 
 
-def test_outputs_must_hold_a_number(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_outputs_must_hold_a_number(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match="Y holds nothing but nan; expected at least one measured output"):
         identifier.fit(X, np.full_like(Y, NAN))
 
 
-def test_one_measured_output_is_enough_to_run(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_one_measured_output_is_enough_to_run(identifier, ring_experiments):
+    X, Y = ring_experiments
     single = np.full_like(Y, NAN)
     single[0, 0] = Y[0, 0]
     if identifier.get_params().get("noise_std", 1) is None:
@@ -111,38 +111,38 @@ def test_one_measured_output_is_enough_to_run(identifier, ring_pairs):
     assert np.isfinite(identifier.edge_probabilities_).all()
 
 
-def test_outputs_must_be_there(identifier, ring_pairs):
+def test_outputs_must_be_there(identifier, ring_experiments):
     with pytest.raises(ValueError, match="requires y to be passed"):
-        identifier.fit(ring_pairs[0], None)
+        identifier.fit(ring_experiments[0], None)
 
 
-def test_pairs_must_be_as_many_in_both(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_pairs_must_be_as_many_in_both(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[20, 19\]"):
         identifier.fit(X, Y[:19])
 
 
-def test_more_outputs_than_nodes(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_more_outputs_than_nodes(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match=r"Y has 7 columns but X has 6 nodes"):
         identifier.fit(X, np.hstack([Y, Y[:, :1]]))
 
 
-def test_three_dimensional_arrays(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_three_dimensional_arrays(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match="dim 3"):
         identifier.fit(X, Y[..., None])
     with pytest.raises(ValueError, match="dim 3"):
         identifier.fit(X[..., None], Y)
 
 
-def test_a_single_number_as_output(identifier, ring_pairs):
+def test_a_single_number_as_output(identifier, ring_experiments):
     with pytest.raises((TypeError, ValueError), match=r"single number|at least 1 dimension"):
-        identifier.fit(ring_pairs[0][:1], 3.0)
+        identifier.fit(ring_experiments[0][:1], 3.0)
 
 
-def test_one_dimensional_inputs(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_one_dimensional_inputs(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         identifier.fit(X[:, 0], Y[:, 0])
 
@@ -152,26 +152,26 @@ def test_no_pairs(identifier):
         identifier.fit(np.empty((0, 6)), np.empty((0, 6)))
 
 
-def test_sparse_inputs(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_sparse_inputs(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         identifier.fit(sparse.csr_array(X), Y)
 
 
-def test_words_as_inputs(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_words_as_inputs(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match="could not convert string to float"):
         identifier.fit(X.astype(str).astype(object) + "x", Y)
 
 
-def test_complex_outputs(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_complex_outputs(identifier, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match=r"[Cc]omplex"):
         identifier.fit(X, Y + 1j)
 
 
-def test_prediction_for_another_number_of_nodes(identifier, ring_pairs):
-    X, Y = ring_pairs
+def test_prediction_for_another_number_of_nodes(identifier, ring_experiments):
+    X, Y = ring_experiments
     identifier.fit(X, Y)
     with pytest.raises(ValueError, match=r"X has 5 features.*expecting 6"):
         identifier.predict(X[:, :5])
@@ -199,15 +199,15 @@ def test_prediction_for_another_number_of_nodes(identifier, ring_pairs):
         (KnownEdges.nothing(5), "KnownEdges of 5 nodes but X has 6 nodes"),
     ],
 )
-def test_known_mask_is_refused(identifier, known, words, ring_pairs):
+def test_known_mask_is_refused(identifier, known, words, ring_experiments):
     with pytest.raises(ValueError, match=words):
-        identifier.fit(*ring_pairs, known)
+        identifier.fit(*ring_experiments, known)
 
 
 @pytest.mark.parametrize("known", ["ring", object(), [["a", "b"], ["c", "d"]], 1j * np.ones((6, 6))])
-def test_known_mask_of_a_wrong_type_is_refused(identifier, known, ring_pairs):
+def test_known_mask_of_a_wrong_type_is_refused(identifier, known, ring_experiments):
     with pytest.raises(TypeError, match=r"known_mask is a .* that does not convert to a numeric array"):
-        identifier.fit(*ring_pairs, known)
+        identifier.fit(*ring_experiments, known)
 
 
 @pytest.mark.parametrize(
@@ -220,31 +220,31 @@ def test_known_mask_of_a_wrong_type_is_refused(identifier, known, ring_pairs):
         (np.zeros((5, 5)), r"known_adjacency has shape \(5, 5\) but X has 6 nodes"),
     ],
 )
-def test_known_adjacency_is_refused(identifier, adjacency, words, ring_pairs):
+def test_known_adjacency_is_refused(identifier, adjacency, words, ring_experiments):
     with pytest.raises(ValueError, match=words):
-        identifier.fit(*ring_pairs, np.ones((6, 6), dtype=bool), adjacency)
+        identifier.fit(*ring_experiments, np.ones((6, 6), dtype=bool), adjacency)
 
 
-def test_asymmetric_boolean_mask_is_refused(identifier, ring, ring_pairs):
+def test_asymmetric_boolean_mask_is_refused(identifier, ring, ring_experiments):
     mask = np.ones((6, 6), dtype=bool)
     mask[2, 4] = False
     with pytest.raises(ValueError, match=r"mask is not symmetric: pair \(2, 4\)"):
-        identifier.fit(*ring_pairs, mask, ring)
+        identifier.fit(*ring_experiments, mask, ring)
 
 
-def test_values_without_a_mask_are_refused(identifier, ring, ring_known, ring_pairs):
+def test_values_without_a_mask_are_refused(identifier, ring, ring_known, ring_experiments):
     with pytest.raises(ValueError, match="known_adjacency was given without known_mask"):
-        identifier.fit(*ring_pairs, known_adjacency=ring)
+        identifier.fit(*ring_experiments, known_adjacency=ring)
     with pytest.raises(ValueError, match="known_mask is a KnownEdges and holds the values"):
-        identifier.fit(*ring_pairs, ring_known, ring)
+        identifier.fit(*ring_experiments, ring_known, ring)
     with pytest.raises(ValueError, match="goes with a boolean known_mask"):
-        identifier.fit(*ring_pairs, ring_known.to_array(), ring)
+        identifier.fit(*ring_experiments, ring_known.to_array(), ring)
 
 
-def test_what_stands_outside_the_mask_does_not_matter(identifier, ring, ring_known, ring_pairs):
+def test_what_stands_outside_the_mask_does_not_matter(identifier, ring, ring_known, ring_experiments):
     rubbish = np.where(ring_known.mask, ring, 17.0)
-    one = clone(identifier).fit(*ring_pairs, ring_known.mask, rubbish)
-    other = clone(identifier).fit(*ring_pairs, ring_known)
+    one = clone(identifier).fit(*ring_experiments, ring_known.mask, rubbish)
+    other = clone(identifier).fit(*ring_experiments, ring_known)
     np.testing.assert_array_equal(one.edge_probabilities_, other.edge_probabilities_)
 
 
@@ -255,7 +255,7 @@ def test_what_stands_outside_the_mask_does_not_matter(identifier, ring, ring_kno
 @pytest.mark.parametrize("cls", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
 def test_everything_known_leaves_least_squares(cls, n_sweeps, ring):
     """The known graph comes back, and theta is a draw from, or the best of, the posterior around least squares."""
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=10, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     design = np.stack([X.ravel(), (X @ ring).ravel(), (X @ ring @ ring).ravel()], axis=1)
     expected, squares, _, _ = np.linalg.lstsq(design, Y.ravel(), rcond=None)
     deviations = np.sqrt(squares[0] / (60 - 3) * np.diag(np.linalg.inv(design.T @ design)))
@@ -275,7 +275,7 @@ def test_everything_known_leaves_least_squares(cls, n_sweeps, ring):
 
 
 def test_everything_known_leaves_least_squares_to_adam(ring):
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=10, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     design = np.stack([X.ravel(), (X @ ring).ravel(), (X @ ring @ ring).ravel()], axis=1)
     expected = np.linalg.lstsq(design, Y.ravel(), rcond=None)[0]
     fitted = AdamSystemIdentifier("polynomial", n_iterations=800, random_state=0).fit(X, Y, ring)
@@ -296,7 +296,7 @@ def test_one_node_has_no_edges(identifier, filter):
 
 def test_two_nodes_and_one_pair(identifier):
     edge = np.array([[0.0, 1.0], [1.0, 0.0]])
-    X, Y = make_system(edge, "heat", [0.5], n_pairs=1, random_state=0)
+    X, Y = make_system(edge, "heat", [0.5], n_experiments=1, random_state=0)
     identifier.fit(X, Y)
     assert identifier.adjacency_.shape == (2, 2)
 
@@ -305,15 +305,15 @@ def test_two_nodes_and_one_pair(identifier):
 
 
 @pytest.mark.parametrize("name", ["Heat", "fourier", ""])
-def test_unknown_filter_name(identifier, name, ring_pairs):
+def test_unknown_filter_name(identifier, name, ring_experiments):
     with pytest.raises(ValueError, match=r"filter=.* is not known; expected one of \['arma', 'heat', 'polynomial'\]"):
-        identifier.set_params(filter=name).fit(*ring_pairs)
+        identifier.set_params(filter=name).fit(*ring_experiments)
 
 
 @pytest.mark.parametrize("filter", [3, None, PolynomialFilter, np.eye(6), torch.matrix_exp, LinearRegression()])
-def test_filter_of_a_wrong_type(identifier, filter, ring_pairs):
+def test_filter_of_a_wrong_type(identifier, filter, ring_experiments):
     with pytest.raises(InvalidParameterError, match=r"The 'filter' parameter of .* must be .*GraphFilter"):
-        identifier.set_params(filter=filter).fit(*ring_pairs)
+        identifier.set_params(filter=filter).fit(*ring_experiments)
 
 
 def flat(adjacency, theta):
@@ -335,29 +335,29 @@ def flat(adjacency, theta):
         (CallableFilter(flat), ValueError, "expected a filter matrix for each"),
     ],
 )
-def test_filters_say_what_is_wrong_with_them(identifier, filter, error, words, ring_pairs):
+def test_filters_say_what_is_wrong_with_them(identifier, filter, error, words, ring_experiments):
     with pytest.raises(error, match=words):
-        identifier.set_params(filter=filter).fit(*ring_pairs)
+        identifier.set_params(filter=filter).fit(*ring_experiments)
 
 
 # Priors
 
 
-def test_unfitted_prior_names_the_way_out(langevin, ring_pairs):
+def test_unfitted_prior_names_the_way_out(langevin, ring_experiments):
     for prior in (GraphPriorScore(), FrozenEstimator(GraphPriorScore())):
         with pytest.raises(NotFittedError, match=r"prior=FrozenEstimator\(prior\)"):
-            langevin.set_params(prior=prior).fit(*ring_pairs)
+            langevin.set_params(prior=prior).fit(*ring_experiments)
 
 
 @pytest.mark.parametrize("prior", [0.3, "grids", np.full((6, 6), 0.5), LinearRegression(), ErdosRenyiPrior])
-def test_prior_of_a_wrong_type(langevin, prior, ring_pairs):
+def test_prior_of_a_wrong_type(langevin, prior, ring_experiments):
     with pytest.raises(InvalidParameterError, match="The 'prior' parameter of LangevinSystemIdentifier must be"):
-        langevin.set_params(prior=prior).fit(*ring_pairs)
+        langevin.set_params(prior=prior).fit(*ring_experiments)
 
 
-def test_frozen_estimator_that_is_no_prior(langevin, ring_pairs):
+def test_frozen_estimator_that_is_no_prior(langevin, ring_experiments):
     with pytest.raises(TypeError, match="prior is a LinearRegression; expected a GraphPrior"):
-        langevin.set_params(prior=FrozenEstimator(LinearRegression())).fit(*ring_pairs)
+        langevin.set_params(prior=FrozenEstimator(LinearRegression())).fit(*ring_experiments)
 
 
 @pytest.mark.parametrize(
@@ -370,9 +370,9 @@ def test_frozen_estimator_that_is_no_prior(langevin, ring_pairs):
         (StochasticBlockPrior([0, 1] * 3, [[0.5, 0.2], [0.1, 0.5]]), "not symmetric"),
     ],
 )
-def test_closed_form_priors_say_what_is_wrong_with_them(langevin, prior, words, ring_pairs):
+def test_closed_form_priors_say_what_is_wrong_with_them(langevin, prior, words, ring_experiments):
     with pytest.raises(ValueError, match=words):
-        langevin.set_params(prior=prior).fit(*ring_pairs)
+        langevin.set_params(prior=prior).fit(*ring_experiments)
 
 
 @pytest.fixture(scope="module")
@@ -384,9 +384,9 @@ def levelled_prior():
 
 
 @pytest.mark.parametrize("settings", [SHORT, {**PAPER_SETTINGS, "n_steps": 1}, {"n_chains": 2, "n_levels": 5}])
-def test_a_prior_that_knows_some_noise_levels_is_asked_at_the_nearest(settings, levelled_prior, ring_pairs):
+def test_a_prior_that_knows_some_noise_levels_is_asked_at_the_nearest(settings, levelled_prior, ring_experiments):
     prior = FrozenEstimator(levelled_prior)
-    fitted = LangevinSystemIdentifier("heat", prior, **{**settings, "random_state": 0}).fit(*ring_pairs)
+    fitted = LangevinSystemIdentifier("heat", prior, **{**settings, "random_state": 0}).fit(*ring_experiments)
     assert set(fitted.diagnostics_["sigma"]) <= set(levelled_prior.sigmas_)
     assert np.isfinite(fitted.edge_probabilities_).all()
 
@@ -401,13 +401,13 @@ def test_a_prior_that_knows_some_noise_levels_is_asked_at_the_nearest(settings, 
         (np.full(6, 0.5), "expected a square matrix"),
     ],
 )
-def test_evidence_is_refused(langevin, edge_prior, words, ring_pairs):
+def test_evidence_is_refused(langevin, edge_prior, words, ring_experiments):
     with pytest.raises(ValueError, match=words):
-        langevin.set_params(edge_prior=edge_prior).fit(*ring_pairs)
+        langevin.set_params(edge_prior=edge_prior).fit(*ring_experiments)
 
 
-def test_certain_evidence_is_allowed(langevin, ring, ring_pairs):
-    langevin.set_params(edge_prior=ring).fit(*ring_pairs)
+def test_certain_evidence_is_allowed(langevin, ring, ring_experiments):
+    langevin.set_params(edge_prior=ring).fit(*ring_experiments)
     assert np.isfinite(langevin.edge_probabilities_).all()
 
 
@@ -442,9 +442,9 @@ def test_certain_evidence_is_allowed(langevin, ring, ring_pairs):
         ("random_state", "seed"),
     ],
 )
-def test_wrong_parameters_of_the_samplers(sampler, name, value, ring_pairs):
+def test_wrong_parameters_of_the_samplers(sampler, name, value, ring_experiments):
     with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {type(sampler).__name__} must be"):
-        sampler.set_params(**{name: value}).fit(*ring_pairs)
+        sampler.set_params(**{name: value}).fit(*ring_experiments)
 
 
 @pytest.mark.parametrize(
@@ -461,33 +461,33 @@ def test_wrong_parameters_of_the_samplers(sampler, name, value, ring_pairs):
         ("random_state", -1),
     ],
 )
-def test_wrong_parameters_of_adam(name, value, ring_pairs):
+def test_wrong_parameters_of_adam(name, value, ring_experiments):
     identifier = clone(IDENTIFIERS["adam"]).set_params(**{name: value})
     with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of AdamSystemIdentifier must be"):
-        identifier.fit(*ring_pairs)
+        identifier.fit(*ring_experiments)
 
 
-def test_step_beyond_single_precision(sampler, ring_pairs):
+def test_step_beyond_single_precision(sampler, ring_experiments):
     with pytest.raises(ValueError, match=r"step_size=1e\+39 makes a step of .*; expected at most 1e\+38"):
-        sampler.set_params(step_size=1e39).fit(*ring_pairs)
+        sampler.set_params(step_size=1e39).fit(*ring_experiments)
 
 
-def test_noise_levels_the_wrong_way_round(sampler, ring_pairs):
+def test_noise_levels_the_wrong_way_round(sampler, ring_experiments):
     with pytest.raises(ValueError, match=r"sigma_min=0.9 is above sigma_max=0.2"):
-        sampler.set_params(sigma_max=0.2, sigma_min=0.9).fit(*ring_pairs)
-    sampler.set_params(sigma_max=0.3, sigma_min=0.3).fit(*ring_pairs)
+        sampler.set_params(sigma_max=0.2, sigma_min=0.9).fit(*ring_experiments)
+    sampler.set_params(sigma_max=0.3, sigma_min=0.3).fit(*ring_experiments)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-def test_cuda_without_cuda(on_a_device, ring_pairs):
+def test_cuda_without_cuda(on_a_device, ring_experiments):
     with pytest.raises(ValueError, match="device='cuda' but torch finds no CUDA device here; expected 'cpu' or 'auto'"):
-        on_a_device.set_params(device="cuda").fit(*ring_pairs)
-    on_a_device.set_params(device="auto").fit(*ring_pairs)
+        on_a_device.set_params(device="cuda").fit(*ring_experiments)
+    on_a_device.set_params(device="auto").fit(*ring_experiments)
 
 
-def test_device_that_does_not_exist(on_a_device, ring_pairs):
+def test_device_that_does_not_exist(on_a_device, ring_experiments):
     with pytest.raises(ValueError, match="device='gpu' is not a torch device"):
-        on_a_device.set_params(device="gpu").fit(*ring_pairs)
+        on_a_device.set_params(device="gpu").fit(*ring_experiments)
 
 
 @pytest.mark.parametrize(
@@ -506,15 +506,15 @@ def test_device_that_does_not_exist(on_a_device, ring_pairs):
         (["a", "b"], 2, "or a list of nodes, by their numbers or by the names"),
     ],
 )
-def test_wrong_observed_nodes(identifier, nodes, columns, words, ring_pairs):
-    X, Y = ring_pairs
+def test_wrong_observed_nodes(identifier, nodes, columns, words, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(ValueError, match=words):
         identifier.set_params(observed_nodes=nodes).fit(X, Y[:, :columns])
 
 
 @pytest.mark.parametrize("n_samples", [0, -1, 1.5, True, "3", None])
-def test_wrong_number_of_samples(identifier, n_samples, ring_pairs):
-    identifier.fit(*ring_pairs)
+def test_wrong_number_of_samples(identifier, n_samples, ring_experiments):
+    identifier.fit(*ring_experiments)
     with pytest.raises(ValueError, match=r"n_samples=.*; expected an integer of at least 1"):
         identifier.sample(n_samples)
 
@@ -565,8 +565,8 @@ FAILURES = [
 
 @pytest.mark.filterwarnings("ignore:Y has 1 columns for 5 nodes:UserWarning")
 @pytest.mark.parametrize("failure", FAILURES)
-def test_failed_fit_loses_nothing(identifier, failure, ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_failed_fit_loses_nothing(identifier, failure, ring_known, ring_experiments):
+    X, Y = ring_experiments
     identifier.fit(X, Y, ring_known)
     before, predicted = everything_fitted(identifier), identifier.predict(X)
     arguments, parameters = failing_fits(X, Y, ring_known)[failure]
@@ -576,9 +576,9 @@ def test_failed_fit_loses_nothing(identifier, failure, ring_known, ring_pairs):
     assert_untouched(identifier.set_params(**kept), before, X, predicted)
 
 
-def test_diverging_fit_loses_nothing(on_a_device, ring_known, ring_pairs):
+def test_diverging_fit_loses_nothing(on_a_device, ring_known, ring_experiments):
     """Numbers beyond single precision."""
-    X, Y = ring_pairs
+    X, Y = ring_experiments
     on_a_device.fit(X, Y, ring_known)
     before, predicted = everything_fitted(on_a_device), on_a_device.predict(X)
     with pytest.raises((FloatingPointError, ValueError)):

@@ -221,7 +221,7 @@ def test_cross_fitting_shows_no_pair_to_itself(club):
 
 
 def test_theta_of_a_polynomial_is_least_squares(ring):
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=10, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     Y[3, 2] = Y[5] = NAN
     design = np.stack([(X @ np.linalg.matrix_power(ring, power)).ravel() for power in range(3)], axis=1)
     measured = ~np.isnan(Y.ravel())
@@ -238,7 +238,7 @@ def test_theta_of_a_polynomial_is_least_squares(ring):
 def test_time_of_heat_is_the_best_one(time, club):
     network, _ = club
     laplacian = np.diag(network.sum(0)) - network
-    X, Y = make_system(network, "heat", [time], n_pairs=20, random_state=0)
+    X, Y = make_system(network, "heat", [time], n_experiments=20, random_state=0)
     best = minimize_scalar(lambda t: ((Y - X @ expm(-t * laplacian)) ** 2).sum(), bounds=(0, 10), method="bounded")
     fitted = fit_filter(X, Y, network, HeatDiffusionFilter())
     assert fitted.theta[0] == pytest.approx(best.x, rel=1e-3)
@@ -249,10 +249,10 @@ def test_time_of_heat_is_the_best_one(time, club):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("n_pairs", [3, 12])
-def test_ridge_operator_is_least_squares_over_symmetric_matrices(n_pairs, gaps):
+@pytest.mark.parametrize("n_experiments", [3, 12])
+def test_ridge_operator_is_least_squares_over_symmetric_matrices(n_experiments, gaps):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(2, n_pairs, 5))
+    X, Y = rng.normal(size=(2, n_experiments, 5))
     if gaps:
         Y[rng.random(Y.shape) < 0.3] = NAN
         Y[:, 4] = NAN
@@ -277,7 +277,7 @@ def test_ridge_operator_agrees_with_scikit_learn_on_orthogonal_inputs():
 
 
 def test_enough_exact_outputs_leave_the_process_itself(ring):
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=8, noise_std=0, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=8, noise_std=0, random_state=0)
     expected = 0.5 * np.eye(6) - 0.3 * ring + 0.1 * ring @ ring
     np.testing.assert_allclose(ridge_operator(X, Y, 1e-9), expected, atol=1e-6)
 
@@ -285,9 +285,9 @@ def test_enough_exact_outputs_leave_the_process_itself(ring):
 # An operator and a network that commute
 
 
-def commuting_problem(shift="adjacency", reweighted=False, gaps=False, n_nodes=5, n_pairs=6):
+def commuting_problem(shift="adjacency", reweighted=False, gaps=False, n_nodes=5, n_experiments=6):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(2, n_pairs, n_nodes))
+    X, Y = rng.normal(size=(2, n_experiments, n_nodes))
     measured = rng.random(Y.shape) < 0.7 if gaps else np.ones(Y.shape, dtype=bool)
     guess = (symmetric(1, n_nodes) > 0.6).astype(float)
     return CommutingObjective(X, Y * measured, measured, 0.4, 0.3, 0.8, 0.5, 0.9, guess, shift, reweighted)
@@ -355,7 +355,7 @@ def test_graph_step_agrees_with_a_general_solver(shift, seed):
 @pytest.mark.parametrize("reweighted", [False, True])
 @pytest.mark.parametrize("shift", ["adjacency", "laplacian"])
 def test_alternation_never_rises(shift, reweighted):
-    problem = commuting_problem(shift, reweighted, gaps=True, n_nodes=12, n_pairs=8)
+    problem = commuting_problem(shift, reweighted, gaps=True, n_nodes=12, n_experiments=8)
     free = symmetric(4, 12) > 0.4
     start = np.where(free, 0.3, problem.guess)
     ended = alternate(problem, ridge_operator(problem.inputs, problem.targets, 1.0), start, free, max_iter=15, tol=0.0)
@@ -384,7 +384,7 @@ def test_shift_is_found_by_trying(filter, shift):
 def test_robust_filter_finds_what_the_ridge_cannot(club):
     """Two-step neighbours have the larger influence here, which only the commutation sees through."""
     network, known = club
-    X, Y = make_system(network, "polynomial", [0.5, 0.1, 0.1], n_pairs=50, noise_std=0.1, random_state=0)
+    X, Y = make_system(network, "polynomial", [0.5, 0.1, 0.1], n_experiments=50, noise_std=0.1, random_state=0)
     robust = RobustFilterIdentifier().fit(X, Y, known)
     ridge = RidgeSystemIdentifier().fit(X, Y, known)
     assert edge_f1_score(network, robust.adjacency_, known) == 1.0
@@ -394,7 +394,7 @@ def test_robust_filter_finds_what_the_ridge_cannot(club):
 
 def test_guess_wins_with_a_large_penalty(club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=5, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=5, random_state=0)
     for guess in (network, nx.from_numpy_array(network)):
         told = RobustFilterIdentifier("heat", guess=guess, guess_penalty=1e3, reweighted=False).fit(X, Y, known)
         unknown = known.unknown_pairs()
@@ -411,9 +411,9 @@ def test_guess_wins_with_a_large_penalty(club):
         ("ring", InvalidParameterError, "The 'guess' parameter of RobustFilterIdentifier must be"),
     ],
 )
-def test_guess_is_refused(guess, error, words, ring_pairs):
+def test_guess_is_refused(guess, error, words, ring_experiments):
     with pytest.raises(error, match=words):
-        RobustFilterIdentifier("heat", guess=guess).fit(*ring_pairs)
+        RobustFilterIdentifier("heat", guess=guess).fit(*ring_experiments)
 
 
 # Graphical lasso
@@ -458,7 +458,7 @@ def test_partial_correlation_without_penalty_is_the_inverse():
 @pytest.mark.draws_globally  # scikit-learn's estimator does
 def test_strengths_agree_with_scikit_learns_estimator(club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=100, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=100, random_state=0)
     standard = (Y - Y.mean(0)) / Y.std(0)
     precision = GraphicalLasso(alpha=0.2, enet_tol=1e-6, assume_centered=True).fit(standard).precision_
     fitted = GraphicalLassoIdentifier("heat", alpha=0.2).fit(X, Y, known)
@@ -470,15 +470,15 @@ def test_strengths_agree_with_scikit_learns_estimator(club):
 @pytest.mark.filterwarnings("error")
 def test_lasso_that_breaks_down_names_the_way_out(club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=5, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=5, random_state=0)
     with pytest.raises(FloatingPointError, match="broke down at alpha=1e-06; use a larger alpha"):
         GraphicalLassoIdentifier("heat", alpha=1e-6).fit(X, Y, known)
 
 
-def test_default_penalty_follows_the_size_of_chance_correlations(ring_pairs):
-    X, Y = ring_pairs
-    for n_pairs, expected in ((20, 0.7 * np.sqrt(np.log(6) / 20)), (1, 0.9)):
-        fitted = GraphicalLassoIdentifier("heat").fit(X[:n_pairs], Y[:n_pairs])
+def test_default_penalty_follows_the_size_of_chance_correlations(ring_experiments):
+    X, Y = ring_experiments
+    for n_experiments, expected in ((20, 0.7 * np.sqrt(np.log(6) / 20)), (1, 0.9)):
+        fitted = GraphicalLassoIdentifier("heat").fit(X[:n_experiments], Y[:n_experiments])
         assert fitted.diagnostics_["alpha"] == pytest.approx(expected)
 
 
@@ -559,30 +559,30 @@ def test_scaling_of_proposition_two(factor, smooth_problem):
     np.testing.assert_allclose(1.3 * learn_smooth_graph(distances, 1.0, 1.3 * 0.4, free).weights, one)
 
 
-def test_isolated_node_stays_so(ring_pairs):
+def test_isolated_node_stays_so(ring_experiments):
     known = np.full((6, 6), NAN)
     known[2] = known[:, 2] = 0
-    fitted = SmoothSignalIdentifier("heat").fit(*ring_pairs, known)
+    fitted = SmoothSignalIdentifier("heat").fit(*ring_experiments, known)
     assert fitted.adjacency_[2].sum() == 0
     assert fitted.adjacency_.sum() > 0
 
 
-def test_newton_steps_that_do_not_suffice_are_told(ring_pairs, monkeypatch):
+def test_newton_steps_that_do_not_suffice_are_told(ring_experiments, monkeypatch):
     monkeypatch.setattr(_smooth, "_MAX_NEWTON_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="weights of the smooth graph did not converge; use a larger beta"):
-        SmoothSignalIdentifier("heat").fit(*ring_pairs)
+        SmoothSignalIdentifier("heat").fit(*ring_experiments)
 
 
-def test_vanishing_beta_is_refused(ring_pairs):
+def test_vanishing_beta_is_refused(ring_experiments):
     with pytest.raises(ValueError, match=r"alpha=0.001 times beta=0.0001 is below 1e-06.*expected a larger beta"):
-        SmoothSignalIdentifier("heat", alpha=1e-3, beta=1e-4).fit(*ring_pairs)
+        SmoothSignalIdentifier("heat", alpha=1e-3, beta=1e-4).fit(*ring_experiments)
 
 
 # What all four promise
 
 
-def test_attributes_keep_the_contract(competitor, ring_known, ring_pairs):
-    assert competitor.fit(*ring_pairs, ring_known) is competitor
+def test_attributes_keep_the_contract(competitor, ring_known, ring_experiments):
+    assert competitor.fit(*ring_experiments, ring_known) is competitor
     adjacency, probabilities = competitor.adjacency_, competitor.edge_probabilities_
     for matrix in (adjacency, probabilities):
         np.testing.assert_array_equal(matrix, matrix.T)
@@ -596,7 +596,7 @@ def test_attributes_keep_the_contract(competitor, ring_known, ring_pairs):
     assert competitor.known_edges_ is ring_known
     assert competitor.diagnostics_["calibrated"] is True
     np.testing.assert_allclose(competitor.strengths_, competitor.strengths_.T)
-    assert competitor.predict(ring_pairs[0]).shape == ring_pairs[1].shape
+    assert competitor.predict(ring_experiments[0]).shape == ring_experiments[1].shape
     graphs, thetas = competitor.sample(3, random_state=0)
     np.testing.assert_array_equal(graphs, np.repeat(adjacency[None], 3, axis=0))
     assert thetas.shape == (3, 1)
@@ -604,7 +604,7 @@ def test_attributes_keep_the_contract(competitor, ring_known, ring_pairs):
 
 
 def test_plenty_of_data_leave_no_doubt(competitor, ring, ring_known):
-    X, Y = make_system(ring, "heat", [0.5], n_pairs=1000, noise_std=0.3, random_state=0)
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=1000, noise_std=0.3, random_state=0)
     for known in (ring_known, None):
         competitor.fit(X, Y, known)
         np.testing.assert_array_equal(competitor.adjacency_, ring)
@@ -614,7 +614,7 @@ def test_plenty_of_data_leave_no_doubt(competitor, ring, ring_known):
 
 
 def test_everything_known_leaves_least_squares(competitor, ring):
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=10, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     design = np.stack([X.ravel(), (X @ ring).ravel(), (X @ ring @ ring).ravel()], axis=1)
     competitor.set_params(filter="polynomial").fit(X, Y, ring)
     np.testing.assert_array_equal(competitor.adjacency_, ring)
@@ -625,7 +625,7 @@ def test_everything_known_leaves_least_squares(competitor, ring):
 @pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e200])
 def test_units_do_not_matter(competitor, unit, club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=10, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=10, random_state=0)
     one = clone(competitor).fit(X, Y, known)
     other = competitor.fit(unit * X, unit * Y, known)
     np.testing.assert_array_equal(one.adjacency_, other.adjacency_)
@@ -637,7 +637,7 @@ def test_units_do_not_matter(competitor, unit, club):
 def test_numbers_of_nodes_do_not_matter(competitor, club):
     """Nothing is known, as the folds of known pairs go by the order of the nodes."""
     network, _ = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=30, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=30, random_state=0)
     order = np.random.default_rng(0).permutation(34)
     one, other = clone(competitor).fit(X, Y), competitor.fit(X[:, order], Y[:, order])
     np.testing.assert_allclose(other.strengths_, one.strengths_[np.ix_(order, order)], atol=1e-3)
@@ -647,7 +647,7 @@ def test_numbers_of_nodes_do_not_matter(competitor, club):
 @pytest.mark.parametrize("name", ["graphical-lasso", "smooth"])
 def test_two_of_them_ignore_the_inputs(name, club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=10, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=10, random_state=0)
     identifier = clone(COMPETITORS[name])
     one = clone(identifier).fit(X, Y, known).strengths_
     np.testing.assert_array_equal(identifier.fit(X[::-1], Y, known).strengths_, one)
@@ -655,15 +655,15 @@ def test_two_of_them_ignore_the_inputs(name, club):
 
 def test_the_same_data_give_the_same_fit(competitor, club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=10, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=10, random_state=0)
     Y[2, 3] = NAN
     one, other = clone(competitor).fit(X, Y, known), competitor.fit(X, Y, known)
     for name in ("adjacency_", "edge_probabilities_", "theta_", "strengths_", "noise_std_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
-def test_unobserved_nodes_are_missing_outputs(competitor, ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_unobserved_nodes_are_missing_outputs(competitor, ring_known, ring_experiments):
+    X, Y = ring_experiments
     gaps = Y.copy()
     gaps[:, [1, 4]] = NAN
     listed = clone(competitor).set_params(observed_nodes=[0, 2, 3, 5]).fit(X, Y[:, [0, 2, 3, 5]], ring_known)
@@ -674,9 +674,9 @@ def test_unobserved_nodes_are_missing_outputs(competitor, ring_known, ring_pairs
 
 
 @pytest.mark.parametrize("name", ["graphical-lasso", "smooth"])
-def test_outputs_say_nothing_of_unobserved_nodes(name, ring_known, ring_pairs):
+def test_outputs_say_nothing_of_unobserved_nodes(name, ring_known, ring_experiments):
     """What is left is the share of edges among the known pairs of other nodes, by Laplace's rule."""
-    X, Y = ring_pairs
+    X, Y = ring_experiments
     gaps = Y.copy()
     gaps[:, 4] = NAN
     fitted = clone(COMPETITORS[name]).fit(X, gaps, ring_known)
@@ -689,7 +689,7 @@ def test_outputs_say_nothing_of_unobserved_nodes(name, ring_known, ring_pairs):
 
 
 def test_gaps_cost_little(competitor, ring, ring_known):
-    X, Y = make_system(ring, "heat", [0.5], n_pairs=1000, noise_std=0.3, random_state=0)
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=1000, noise_std=0.3, random_state=0)
     Y[np.random.default_rng(0).random(Y.shape) < 0.2] = NAN
     competitor.fit(X, Y, ring_known)
     np.testing.assert_array_equal(competitor.adjacency_, ring)
@@ -697,8 +697,8 @@ def test_gaps_cost_little(competitor, ring, ring_known):
 
 
 @pytest.mark.parametrize("constant", ["X", "Y", "both"])
-def test_signals_that_say_nothing(competitor, constant, ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_signals_that_say_nothing(competitor, constant, ring_known, ring_experiments):
+    X, Y = ring_experiments
     X, Y = (0 * X if constant != "Y" else X), (0 * Y if constant != "X" else Y)
     competitor.fit(X, Y, ring_known)
     assert np.isfinite(competitor.edge_probabilities_).all()
@@ -715,7 +715,7 @@ def test_probabilities_are_calibrated_where_pairs_are_alike(competitor):
     for seed in range(12):
         network = nx.to_numpy_array(nx.gnp_random_graph(20, 0.2, seed=seed))
         known = hide_edges(network, 0.5, random_state=seed)
-        X, Y = make_system(network, "heat", [0.4], n_pairs=10, random_state=seed)
+        X, Y = make_system(network, "heat", [0.4], n_experiments=10, random_state=seed)
         unknown = known.unknown_pairs()
         probabilities = competitor.fit(X, Y, known).edge_probabilities_[unknown]
         expected, found = expected + probabilities.sum(), found + network[unknown].sum()
@@ -725,7 +725,7 @@ def test_probabilities_are_calibrated_where_pairs_are_alike(competitor):
 
 def test_threshold_is_one_of_probabilities(competitor, club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=20, random_state=0)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=20, random_state=0)
     unknown = known.unknown_pairs()
     counts = []
     for threshold in (0.1, 0.5, 0.9):
@@ -738,7 +738,7 @@ def test_threshold_is_one_of_probabilities(competitor, club):
 @pytest.mark.parametrize("name", COMPETITORS)
 def test_grid_search_over_the_penalties(name, club):
     network, known = club
-    X, Y = make_system(network, "heat", [0.5], n_pairs=34, random_state=0)  # as many pairs as nodes
+    X, Y = make_system(network, "heat", [0.5], n_experiments=34, random_state=0)  # as many experiments as nodes
     search = GridSearchCV(COMPETITORS[name], PENALTIES[name], cv=3, error_score="raise").fit(X, Y, known_mask=known)
     assert set(search.best_params_) == set(PENALTIES[name])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -746,26 +746,26 @@ def test_grid_search_over_the_penalties(name, club):
 
 
 @pytest.mark.parametrize("filter", ["polynomial", "arma", HeatDiffusionFilter("normalized"), PolynomialFilter(0)])
-def test_every_filter_runs(competitor, filter, ring_known, ring_pairs):
-    fitted = competitor.set_params(filter=filter).fit(*ring_pairs, ring_known)
+def test_every_filter_runs(competitor, filter, ring_known, ring_experiments):
+    fitted = competitor.set_params(filter=filter).fit(*ring_experiments, ring_known)
     assert len(fitted.theta_) == fitted.filter_.n_parameters()
-    assert np.isfinite(fitted.predict(ring_pairs[0])).all()
+    assert np.isfinite(fitted.predict(ring_experiments[0])).all()
 
 
 def explode(adjacency, theta):
     return torch.full_like(adjacency, torch.inf)
 
 
-def test_filter_that_blows_up_loses_nothing(competitor, ring_known, ring_pairs):
-    competitor.fit(*ring_pairs, ring_known)
-    before = competitor.predict(ring_pairs[0])
+def test_filter_that_blows_up_loses_nothing(competitor, ring_known, ring_experiments):
+    competitor.fit(*ring_experiments, ring_known)
+    before = competitor.predict(ring_experiments[0])
     with pytest.raises(FloatingPointError, match="least squares fit of theta became infinite or nan"):
-        competitor.set_params(filter=CallableFilter(explode)).fit(*ring_pairs, ring_known)
-    np.testing.assert_array_equal(competitor.predict(ring_pairs[0]), before)
+        competitor.set_params(filter=CallableFilter(explode)).fit(*ring_experiments, ring_known)
+    np.testing.assert_array_equal(competitor.predict(ring_experiments[0]), before)
 
 
-def test_guess_of_the_measured_nodes_points_to_the_caller(competitor, ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_guess_of_the_measured_nodes_points_to_the_caller(competitor, ring_known, ring_experiments):
+    X, Y = ring_experiments
     with pytest.warns(UserWarning, match="taken for the first 4 nodes") as caught:
         competitor.fit(X, Y[:, :4], ring_known)
     assert caught[0].filename == __file__
@@ -794,7 +794,7 @@ def test_guess_of_the_measured_nodes_points_to_the_caller(competitor, ring_known
         ("smooth", "observed_nodes", None),
     ],
 )
-def test_wrong_parameters(name, parameter, value, ring_pairs):
+def test_wrong_parameters(name, parameter, value, ring_experiments):
     identifier = clone(COMPETITORS[name]).set_params(**{parameter: value})
     with pytest.raises(InvalidParameterError, match=f"The '{parameter}' parameter of {type(identifier).__name__} must"):
-        identifier.fit(*ring_pairs)
+        identifier.fit(*ring_experiments)

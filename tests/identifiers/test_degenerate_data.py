@@ -57,8 +57,8 @@ def degenerate(X, Y):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", degenerate(np.ones((3, 6)), np.ones((3, 6))))
-def test_data_that_say_little_give_no_warning_and_no_nan(identifier, case, ring_pairs):
-    X, Y = degenerate(*ring_pairs)[case]
+def test_data_that_say_little_give_no_warning_and_no_nan(identifier, case, ring_experiments):
+    X, Y = degenerate(*ring_experiments)[case]
     identifier.fit(X, Y)
     for name in ("adjacency_", "edge_probabilities_", "theta_", "noise_std_"):
         assert np.isfinite(getattr(identifier, name)).all(), name
@@ -67,8 +67,8 @@ def test_data_that_say_little_give_no_warning_and_no_nan(identifier, case, ring_
 
 @pytest.mark.parametrize("filter", ["heat", "polynomial"])
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
-def test_units_do_not_change_the_graph(identifier, unit, filter, ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_units_do_not_change_the_graph(identifier, unit, filter, ring_known, ring_experiments):
+    X, Y = ring_experiments
     one = clone(identifier).set_params(filter=filter).fit(X, Y, ring_known)
     other = identifier.set_params(filter=filter).fit(unit * X, unit * Y, ring_known)
     np.testing.assert_array_equal(one.adjacency_, other.adjacency_)
@@ -78,9 +78,9 @@ def test_units_do_not_change_the_graph(identifier, unit, filter, ring_known, rin
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])
-def test_units_do_not_change_the_graph_under_a_penalty(unit, ring_pairs):
+def test_units_do_not_change_the_graph_under_a_penalty(unit, ring_experiments):
     """The penalty is weighed by the noise level, which has the units of the outputs."""
-    X, Y = ring_pairs
+    X, Y = ring_experiments
     adam = AdamSystemIdentifier("heat", n_iterations=60, learning_rate=0.05, l1_penalty=300.0, random_state=0)
     plain, one = clone(adam).set_params(l1_penalty=0.0).fit(X, Y), clone(adam).fit(X, Y)
     other = adam.set_params(noise_std=unit).fit(unit * X, unit * Y)
@@ -91,7 +91,7 @@ def test_units_do_not_change_the_graph_under_a_penalty(unit, ring_pairs):
 
 def test_loss_of_adam_is_the_penalised_likelihood(ring):
     """One step from a start that is known: the loss is that of a filter without effect, theta being zero."""
-    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_pairs=10, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     adam = AdamSystemIdentifier(PolynomialFilter(2, initial_scale=1e-30), noise_std=0.7, n_iterations=1, random_state=0)
     fitted = adam.fit(X, Y, ring)
     expected = (Y**2).sum() / (2 * 0.7**2) + Y.size * np.log(0.7)
@@ -110,16 +110,20 @@ def test_strengths_of_two_values_have_their_shares_of_targets(n_low, n_high):
 
 def struggling_lasso():
     network = nx.to_numpy_array(nx.gnp_random_graph(8, 0.3, seed=5))
-    X, Y = make_system(network, "heat", [0.5], n_pairs=3, noise_std=0.1, random_state=5)
+    X, Y = make_system(network, "heat", [0.5], n_experiments=3, noise_std=0.1, random_state=5)
     return GraphicalLassoIdentifier("heat", alpha=0.02), X, Y
 
 
 @pytest.mark.parametrize("case", ["small alpha", "few sweeps", "smooth"])
-def test_failure_to_converge_is_one_sentence(case, ring_known, ring_pairs, monkeypatch):
+def test_failure_to_converge_is_one_sentence(case, ring_known, ring_experiments, monkeypatch):
     identifier, data, remedy = {
         "small alpha": (struggling_lasso()[0], struggling_lasso()[1:], "larger alpha"),
-        "few sweeps": (GraphicalLassoIdentifier("heat", max_iter=1), (*ring_pairs, ring_known), "larger max_iter"),
-        "smooth": (SmoothSignalIdentifier("heat"), (*ring_pairs, ring_known), "larger beta"),
+        "few sweeps": (
+            GraphicalLassoIdentifier("heat", max_iter=1),
+            (*ring_experiments, ring_known),
+            "larger max_iter",
+        ),
+        "smooth": (SmoothSignalIdentifier("heat"), (*ring_experiments, ring_known), "larger beta"),
     }[case]
     if case == "smooth":
         monkeypatch.setattr(_smooth, "_MAX_NEWTON_STEPS", 1)
@@ -136,9 +140,9 @@ def test_failure_to_converge_is_one_sentence(case, ring_known, ring_pairs, monke
     assert identifier.diagnostics_["converged"] is False
 
 
-def test_robust_without_curvature_does_not_warn(ring, ring_pairs):
+def test_robust_without_curvature_does_not_warn(ring, ring_experiments):
     """With every pair known no direction is left to curve in, and a step divided by the curvature overflows."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        robust = RobustFilterIdentifier("heat", commutation_penalty=1e6, max_iter=2).fit(*ring_pairs, ring)
+        robust = RobustFilterIdentifier("heat", commutation_penalty=1e6, max_iter=2).fit(*ring_experiments, ring)
     np.testing.assert_array_equal(robust.adjacency_, ring)

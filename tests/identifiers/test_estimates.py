@@ -43,7 +43,7 @@ def least_squares(X, Y, adjacency, order):
 @pytest.mark.parametrize("point_estimate", ["marginal", "sample", "best"])
 @pytest.mark.parametrize("gaps", [False, True])
 def test_standard_errors_are_those_of_least_squares(noise_std, point_estimate, gaps, ring, ring_known):
-    X, Y = make_system(ring, PolynomialFilter(2), [0.5, 0.3, -0.1], n_pairs=4, random_state=0)
+    X, Y = make_system(ring, PolynomialFilter(2), [0.5, 0.3, -0.1], n_experiments=4, random_state=0)
     if gaps:
         Y[np.random.default_rng(0).random(Y.shape) < 0.3] = np.nan
     fitted = LangevinSystemIdentifier(
@@ -58,8 +58,8 @@ def test_standard_errors_are_those_of_least_squares(noise_std, point_estimate, g
         np.testing.assert_array_equal(fitted.theta_, fitted.theta_refitted_)
 
 
-def test_standard_error_of_the_heat_time_is_its_linearisation(ring, ring_pairs):
-    X, Y = ring_pairs
+def test_standard_error_of_the_heat_time_is_its_linearisation(ring, ring_experiments):
+    X, Y = ring_experiments
     fitted = LangevinSystemIdentifier("heat", noise_std=0.3, **SHORT).fit(X, Y, ring)
     laplacian = np.diag(ring.sum(1)) - ring
     time = fitted.theta_refitted_[0]
@@ -75,7 +75,7 @@ def test_standard_error_covers_the_truth(ring):
     filter, known = PolynomialFilter(1), KnownEdges(np.ones((6, 6)), ring)
     misses = 0
     for seed in range(500):
-        X, Y = make_system(ring, filter, [0.5, 0.3], n_pairs=2, random_state=seed)
+        X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=2, random_state=seed)
         problem = Problem.from_numpy(X, Y, known, filter, torch.device("cpu"), torch.float64)
         refit = refit_theta(problem, ring, np.zeros(2), noise_std=1.0)
         misses += abs(refit.theta[1] - 0.3) > 1.96 * refit.standard_error[1]
@@ -84,7 +84,7 @@ def test_standard_error_covers_the_truth(ring):
 
 
 def test_adam_has_them_too(ring, ring_known):
-    X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.3], n_pairs=20, noise_std=0.1, random_state=0)
+    X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.3], n_experiments=20, noise_std=0.1, random_state=0)
     fitted = AdamSystemIdentifier(PolynomialFilter(1), n_iterations=300, learning_rate=0.03, random_state=0)
     fitted.fit(X, Y, ring_known)
     theta, covariance, squares = least_squares(X, Y, fitted.adjacency_, order=1)
@@ -97,14 +97,14 @@ def test_what_the_data_do_not_determine_has_an_infinite_error():
     """On an empty network A and its square are zero; on a perfect matching the square of A is the identity."""
     empty, matching = np.zeros((4, 4)), np.kron(np.eye(2), [[0.0, 1.0], [1.0, 0.0]])
     for network, determined in ((empty, [True, False, False]), (matching, [False, True, False])):
-        X, Y = make_system(network, PolynomialFilter(2), [0.5, 0.3, 0.1], n_pairs=5, random_state=0)
+        X, Y = make_system(network, PolynomialFilter(2), [0.5, 0.3, 0.1], n_experiments=5, random_state=0)
         fitted = LangevinSystemIdentifier(PolynomialFilter(2), noise_std=1.0, **SHORT).fit(X, Y, network)
         np.testing.assert_array_equal(np.isfinite(fitted.theta_standard_error_), determined)
         assert np.isfinite(fitted.theta_refitted_).all()
 
 
 def test_fewer_numbers_than_parameters_determine_nothing(ring):
-    X, Y = make_system(ring, PolynomialFilter(2), [0.5, 0.3, 0.1], n_pairs=1, random_state=0)
+    X, Y = make_system(ring, PolynomialFilter(2), [0.5, 0.3, 0.1], n_experiments=1, random_state=0)
     fitted = LangevinSystemIdentifier(PolynomialFilter(2), observed_nodes=[0, 1], **SHORT).fit(X, Y[:, :2], ring)
     assert np.isinf(fitted.theta_standard_error_).all()
 
@@ -112,8 +112,8 @@ def test_fewer_numbers_than_parameters_determine_nothing(ring):
 # Intervals
 
 
-def test_intervals_are_quantiles_of_the_draws(ring_known, ring_pairs):
-    fitted = LangevinSystemIdentifier("polynomial", **SHORT).fit(*ring_pairs, ring_known)
+def test_intervals_are_quantiles_of_the_draws(ring_known, ring_experiments):
+    fitted = LangevinSystemIdentifier("polynomial", **SHORT).fit(*ring_experiments, ring_known)
     for level in (0.5, 0.9):
         intervals = fitted.theta_interval(level)
         assert intervals.shape == (3, 2)
@@ -128,7 +128,7 @@ def test_intervals_are_quantiles_of_the_draws(ring_known, ring_pairs):
 
 def test_interval_of_a_known_network_is_that_of_the_gaussian_posterior(ring):
     """Known noise, a known network, a linear filter: theta is Gaussian around the best fit, but for a wide prior."""
-    X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.3], n_pairs=5, random_state=0)
+    X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.3], n_experiments=5, random_state=0)
     settings = {"noise_std": 1.0, "n_chains": 64, "n_levels": 20, "random_state": 0}
     fitted = LangevinSystemIdentifier(PolynomialFilter(1), **settings).fit(X, Y, ring)
     gaussian = stats.norm(fitted.theta_refitted_[:, None], fitted.theta_standard_error_[:, None])
@@ -137,8 +137,8 @@ def test_interval_of_a_known_network_is_that_of_the_gaussian_posterior(ring):
     np.testing.assert_allclose(fitted.theta_interval(0.9), gaussian.ppf([0.05, 0.95]), atol=tolerance)
 
 
-def test_noise_that_was_given_is_its_own_interval(ring_known, ring_pairs):
-    fitted = LangevinSystemIdentifier("heat", noise_std=0.3, **SHORT).fit(*ring_pairs, ring_known)
+def test_noise_that_was_given_is_its_own_interval(ring_known, ring_experiments):
+    fitted = LangevinSystemIdentifier("heat", noise_std=0.3, **SHORT).fit(*ring_experiments, ring_known)
     np.testing.assert_array_equal(fitted.noise_std_interval(), [0.3, 0.3])
     assert fitted.noise_std_ == 0.3
     assert len(fitted.noise_std_samples_) == len(fitted.theta_samples_)
@@ -150,9 +150,9 @@ def test_levels_that_are_no_shares_are_refused(level):
         central_interval(np.zeros((10, 2)), level)
 
 
-def test_one_draw_has_no_interval(ring_known, ring_pairs):
+def test_one_draw_has_no_interval(ring_known, ring_experiments):
     fitted = LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_steps": 2})
-    fitted.fit(*ring_pairs, ring_known)
+    fitted.fit(*ring_experiments, ring_known)
     for method in (fitted.theta_interval, fitted.noise_std_interval):
         with pytest.raises(ValueError, match="larger n_chains"):
             method()
@@ -171,7 +171,7 @@ def test_nothing_works_before_fit(method):
 def test_monte_carlo_errors_are_the_spread_over_runs():
     """Two pairs of data and six nodes: 24 runs scatter as much as each says it would."""
     path = nx.to_numpy_array(nx.path_graph(6))
-    X, Y = make_system(path, "heat", [0.5], n_pairs=2, random_state=0)
+    X, Y = make_system(path, "heat", [0.5], n_experiments=2, random_state=0)
     unknown = np.triu_indices(6, 1)
     probabilities, errors = [], []
     for seed in range(24):
@@ -186,8 +186,8 @@ def test_monte_carlo_errors_are_the_spread_over_runs():
     assert reported == pytest.approx(seen, rel=0.4)
 
 
-def test_errors_stand_where_the_pairs_are(ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_errors_stand_where_the_pairs_are(ring_known, ring_experiments):
+    X, Y = ring_experiments
     fitted = LangevinSystemIdentifier("heat", **SHORT).fit(X[:2], Y[:2], ring_known)
     errors = fitted.diagnostics_["monte_carlo_error_edges"]
     np.testing.assert_array_equal(errors, errors.T)
@@ -196,10 +196,10 @@ def test_errors_stand_where_the_pairs_are(ring_known, ring_pairs):
     assert fitted.diagnostics_["monte_carlo_error_theta"].shape == (1,)
 
 
-def test_chains_that_agree_are_not_warned_of(ring_known, ring_pairs):
+def test_chains_that_agree_are_not_warned_of(ring_known, ring_experiments):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = LangevinSystemIdentifier("heat", random_state=0).fit(*ring_pairs, ring_known)
+        fitted = LangevinSystemIdentifier("heat", random_state=0).fit(*ring_experiments, ring_known)
     assert fitted.diagnostics_["n_changes_expected"] < 0.5
     (finding,) = fitted._findings
     assert finding.severity == "good"
@@ -208,7 +208,9 @@ def test_chains_that_agree_are_not_warned_of(ring_known, ring_pairs):
 
 def test_chains_that_do_not_agree_are_warned_of_with_what_to_change():
     """One pair of data drowned in noise, nothing known, two chains: hardly a pair is settled."""
-    X, Y = make_system(nx.path_graph(10), "heat", [0.3], n_pairs=1, input_scale=1.0, noise_std=3.0, random_state=0)
+    X, Y = make_system(
+        nx.path_graph(10), "heat", [0.3], n_experiments=1, input_scale=1.0, noise_std=3.0, random_state=0
+    )
     fitted = LangevinSystemIdentifier("heat", n_chains=2, n_levels=2, n_steps=1, random_state=0)
     with pytest.warns(ConvergenceWarning, match="the chains disagree about some pairs.*raise n_chains") as caught:
         fitted.fit(X, Y)
@@ -218,19 +220,19 @@ def test_chains_that_do_not_agree_are_warned_of_with_what_to_change():
     assert re.search(r"decide about \d+ pairs differently.*Raise n_chains from 2 to \d+", finding.text)
 
 
-def test_one_chain_is_no_ground_for_a_warning(ring_known, ring_pairs):
+def test_one_chain_is_no_ground_for_a_warning(ring_known, ring_experiments):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         fitted = LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_steps": 2})
-        fitted.fit(*ring_pairs, ring_known)
+        fitted.fit(*ring_experiments, ring_known)
     assert np.isnan(fitted.diagnostics_["n_changes_expected"])
     assert [finding.severity for finding in fitted._findings if "One chain" in finding.text] == ["caution"]
 
 
-def test_a_known_network_needs_no_warning(ring, ring_pairs):
+def test_a_known_network_needs_no_warning(ring, ring_experiments):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = LangevinSystemIdentifier("heat", **SHORT).fit(*ring_pairs, ring)
+        fitted = LangevinSystemIdentifier("heat", **SHORT).fit(*ring_experiments, ring)
     assert fitted.diagnostics_["n_changes_expected"] == 0
 
 
@@ -258,9 +260,11 @@ HOSTILE = {
 )
 @pytest.mark.parametrize("n_sweeps", [8, 0])
 @pytest.mark.parametrize("trouble", HOSTILE)
-def test_a_result_has_no_nan(trouble, n_sweeps, filter, ring_known, ring_pairs):
+def test_a_result_has_no_nan(trouble, n_sweeps, filter, ring_known, ring_experiments):
     """Either all that a fit leaves behind is a number, or the fit is an error that leaves nothing behind."""
-    X, Y = (factor * array for factor, array in zip(HOSTILE[trouble].get("scale", (1, 1)), ring_pairs, strict=True))
+    X, Y = (
+        factor * array for factor, array in zip(HOSTILE[trouble].get("scale", (1, 1)), ring_experiments, strict=True)
+    )
     noise_std = HOSTILE[trouble].get("noise_std")
     fitted = LangevinSystemIdentifier(
         filter, n_sweeps=n_sweeps, noise_std=noise_std, n_chains=3, n_levels=2, random_state=0
@@ -285,15 +289,15 @@ def test_a_result_has_no_nan(trouble, n_sweeps, filter, ring_known, ring_pairs):
 
 
 @pytest.mark.parametrize(("factors", "name"), [((1e30, 1), "X"), ((1, 1e200), "Y"), ((1e-30, 1e-30), "X")])
-def test_units_beyond_single_precision_are_refused(factors, name, ring_known, ring_pairs):
-    X, Y = (factor * array for factor, array in zip(factors, ring_pairs, strict=True))
+def test_units_beyond_single_precision_are_refused(factors, name, ring_known, ring_experiments):
+    X, Y = (factor * array for factor, array in zip(factors, ring_experiments, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=f"{name} has values of up to .*, which single precision cannot square"):
             LangevinSystemIdentifier("heat", **SHORT).fit(X, Y, ring_known)
 
 
-def test_dropped_chains_leave_the_others_as_they_were(ring_known, ring_pairs):
+def test_dropped_chains_leave_the_others_as_they_were(ring_known, ring_experiments):
     """A filter that is undefined for positive theta: what is kept is what the other chains alone would give."""
 
     def half(adjacency, theta):
@@ -301,7 +305,7 @@ def test_dropped_chains_leave_the_others_as_they_were(ring_known, ring_pairs):
 
     fitted = LangevinSystemIdentifier(CallableFilter(half), noise_std=1.0, n_chains=12, n_levels=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="some chains diverged and were dropped"):
-        fitted.fit(*ring_pairs, ring_known)
+        fitted.fit(*ring_experiments, ring_known)
     kept = fitted._draws
     np.testing.assert_allclose(
         fitted.edge_probabilities_, ring_known.fill(kept.edge_probability.mean(0)), rtol=0, atol=0
@@ -322,7 +326,7 @@ def test_theta_at_its_bound_is_a_number():
 
 
 def test_two_nodes_are_enough():
-    X, Y = make_system(np.array([[0.0, 1.0], [1.0, 0.0]]), "heat", [0.3], n_pairs=10, random_state=0)
+    X, Y = make_system(np.array([[0.0, 1.0], [1.0, 0.0]]), "heat", [0.3], n_experiments=10, random_state=0)
     fitted = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y, KnownEdges.nothing(2))
     assert fitted.edge_probabilities_[0, 1] > 0.5
     assert np.isfinite(fitted.theta_standard_error_).all()
@@ -331,7 +335,7 @@ def test_two_nodes_are_enough():
 def test_larger_networks_keep_the_count(recwarn):
     """Expected changes are counted over the unknown pairs only, once each."""
     grid = nx.to_numpy_array(nx.grid_2d_graph(3, 4))
-    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=2, random_state=0)
+    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=2, random_state=0)
     fitted = LangevinSystemIdentifier("polynomial", **SHORT).fit(X, Y, hide_edges(grid, 0.5, random_state=0))
     pairs = fitted.known_edges_.unknown_pairs()
     errors = fitted.diagnostics_["monte_carlo_error_edges"][pairs]

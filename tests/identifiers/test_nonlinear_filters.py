@@ -49,7 +49,7 @@ class Offset(GraphFilter):
 @pytest.mark.parametrize("filter", [Saturating(), Offset()], ids=["tanh", "constant"])
 @pytest.mark.parametrize("competitor", COMPETITORS, ids=lambda identifier: type(identifier).__name__)
 def test_theta_of_exact_outputs_is_found(competitor, filter, input_scale, ring):
-    X, Y = make_system(ring, filter, [0.6], n_pairs=10, input_scale=input_scale, noise_std=0, random_state=0)
+    X, Y = make_system(ring, filter, [0.6], n_experiments=10, input_scale=input_scale, noise_std=0, random_state=0)
     fitted = clone(competitor).set_params(filter=filter).fit(X, Y, ring)
     np.testing.assert_allclose(fitted.theta_, 0.6, rtol=1e-6)
     assert fitted.noise_std_ < 1e-6

@@ -33,33 +33,33 @@ EXTREMES += [(*each, 1e-30) for each in EACH_NUMBER if not isinstance(each[0], S
 
 @pytest.mark.parametrize("value", [True, False, np.nan, np.inf, 1e300, "a", 1j])
 @pytest.mark.parametrize(("identifier", "name"), EACH)
-def test_what_is_no_number_or_beyond_all_use_is_refused(identifier, name, value, ring_pairs):
+def test_what_is_no_number_or_beyond_all_use_is_refused(identifier, name, value, ring_experiments):
     with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {type(identifier).__name__} must be a"):
-        clone(identifier).set_params(**{name: value}).fit(*ring_pairs)
+        clone(identifier).set_params(**{name: value}).fit(*ring_experiments)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("identifier", "name", "value"), EXTREMES)
-def test_extreme_numbers_give_no_warning_and_no_nan(identifier, name, value, ring_known, ring_pairs):
-    fitted = clone(identifier).set_params(**{name: value}).fit(*ring_pairs, ring_known)
+def test_extreme_numbers_give_no_warning_and_no_nan(identifier, name, value, ring_known, ring_experiments):
+    fitted = clone(identifier).set_params(**{name: value}).fit(*ring_experiments, ring_known)
     for attribute in ("edge_probabilities_", "theta_", "noise_std_"):
         assert np.isfinite(getattr(fitted, attribute)).all(), attribute
     assert np.isfinite(fitted.diagnostics_.get("loss", [0.0])).all()
 
 
 @pytest.mark.parametrize("noise_std", [1e-300, 1e300])
-def test_noise_beyond_the_range_of_squares_is_refused(noise_std, ring_pairs):
+def test_noise_beyond_the_range_of_squares_is_refused(noise_std, ring_experiments):
     with pytest.raises(InvalidParameterError, match=r"'noise_std' parameter .* in the range \[1e-100, 1e\+100\]"):
-        clone(ADAM).set_params(noise_std=noise_std).fit(*ring_pairs)
+        clone(ADAM).set_params(noise_std=noise_std).fit(*ring_experiments)
 
 
 @pytest.mark.parametrize("unit", [1e-25, 1e25])
-def test_units_beyond_single_precision_name_the_way_out(unit, ring_pairs):
-    X, Y = ring_pairs
+def test_units_beyond_single_precision_name_the_way_out(unit, ring_experiments):
+    X, Y = ring_experiments
     with pytest.raises(FloatingPointError, match="beyond single precision; bring X and Y to units in which they are"):
         clone(ADAM).fit(unit * X, unit * Y)
 
 
-def test_noise_level_does_not_matter_without_a_penalty(ring_pairs):
-    one, other = (clone(ADAM).set_params(noise_std=noise).fit(*ring_pairs) for noise in (1.0, 1e60))
+def test_noise_level_does_not_matter_without_a_penalty(ring_experiments):
+    one, other = (clone(ADAM).set_params(noise_std=noise).fit(*ring_experiments) for noise in (1.0, 1e60))
     np.testing.assert_array_equal(one.edge_probabilities_, other.edge_probabilities_)

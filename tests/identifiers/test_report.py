@@ -88,7 +88,7 @@ def grid():
 
 @pytest.fixture(scope="module")
 def fitted(grid):
-    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=2, random_state=0)
+    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=2, random_state=0)
     X = pd.DataFrame(X, columns=[f"node {i}" for i in range(16)])
     identifier = LangevinSystemIdentifier("polynomial", ErdosRenyiPrior(0.2), noise_std=None, **SHORT)
     with pytest.warns(ConvergenceWarning):
@@ -106,9 +106,9 @@ def page(fitted, tmp_path_factory):
 def test_what_was_given_is_told(page, fitted):
     given = dict(page.tables["given"])
     assert given["Nodes"] == "16"
-    assert given["Input-output pairs"] == "2"
+    assert given["Experiments"] == "2"
     assert given["Known pairs"] == "72 of 120 (60%)"
-    assert given["Known links"] == str(int(fitted.known_edges_.values.sum()) // 2)
+    assert given["Known edges"] == str(int(fitted.known_edges_.values.sum()) // 2)
     assert given["Filter"] == "PolynomialFilter(initial_scale=0.1, order=2). A polynomial of the adjacency matrix."
     assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
     low, high = fitted.noise_std_interval()
@@ -135,13 +135,13 @@ def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
     for row, pair, probability in zip(rows, listed, probabilities, strict=True):
         error = fitted.diagnostics_["monte_carlo_error_edges"][pair]
         assert row[2] == f"{probability:.2f} ± {error:.2f}"
-        assert row[4] == ("link" if fitted.adjacency_[pair] else "no link")
+        assert row[4] == ("edge" if fitted.adjacency_[pair] else "no edge")
 
 
-def test_every_inferred_link_is_listed(page, fitted):
-    n_links = int(np.triu(fitted.adjacency_ * ~fitted.known_edges_.mask).sum())
-    assert len(page.tables["links"]) == 1 + n_links
-    assert f"All {n_links} inferred link" in page.text
+def test_every_inferred_edge_is_listed(page, fitted):
+    n_edges = int(np.triu(fitted.adjacency_ * ~fitted.known_edges_.mask).sum())
+    assert len(page.tables["edges"]) == 1 + n_edges
+    assert f"All {n_edges} inferred edge" in page.text
 
 
 def test_theta_has_intervals_and_standard_errors(page, fitted):
@@ -161,8 +161,8 @@ def test_trouble_is_told_in_words(page, fitted):
 
 
 def test_what_is_assumed_and_what_a_probability_means_is_told(page):
-    assert "links have neither direction nor weight" in page.text
-    assert "Of ten pairs with probability 0.7 about seven are links" in page.text
+    assert "edges have neither direction nor weight" in page.text
+    assert "Of ten pairs with probability 0.7 about seven are edges" in page.text
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def prior_for_grids():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
-    X, Y = make_system(grid, "heat", [0.5], n_pairs=3, random_state=0)
+    X, Y = make_system(grid, "heat", [0.5], n_experiments=3, random_state=0)
     known = hide_edges(grid, 0.4, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -199,7 +199,7 @@ def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
 )
 def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, network, reason, tmp_path):
     adjacency = nx.to_numpy_array(network)
-    X, Y = make_system(adjacency, "heat", [0.5], n_pairs=3, random_state=0)
+    X, Y = make_system(adjacency, "heat", [0.5], n_experiments=3, random_state=0)
     prior = load_prior(shipped)
     identifier = LangevinSystemIdentifier("heat", prior, n_chains=2, n_levels=1, n_steps=1, n_sweeps=1, random_state=0)
     with pytest.warns(UserWarning, match="the network does not look like what the prior knows"):
@@ -218,9 +218,9 @@ def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, netwo
     ids=["adam", "ridge", "sampled"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring_pairs, tmp_path):
-    page = report_of(identifier.fit(*ring_pairs, ring_known), tmp_path)
-    listed = page.tables.get("links") or page.tables["uncertain"]  # no table where no edge was inferred
+def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring_experiments, tmp_path):
+    page = report_of(identifier.fit(*ring_experiments, ring_known), tmp_path)
+    listed = page.tables.get("edges") or page.tables["uncertain"]  # no table where no edge was inferred
     assert listed[0][2] == kind
     assert ("They are weights, not probabilities." in page.text) == (kind == "Weight")
     if not hasattr(identifier, "theta_samples_"):
@@ -264,21 +264,21 @@ def test_the_same_fit_gives_the_same_page(fitted, tmp_path):
     ids=["adam", "no-prior", "paper", "arma"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_every_identifier_reports(identifier, ring_known, ring_pairs, tmp_path):
-    page = report_of(identifier.fit(*ring_pairs, ring_known), tmp_path)
+def test_every_identifier_reports(identifier, ring_known, ring_experiments, tmp_path):
+    page = report_of(identifier.fit(*ring_experiments, ring_known), tmp_path)
     assert page.tags.count("img") >= 2
     assert "nan" not in re.sub(r"n_[a-z]+|[a-z]*nan[a-z]+", "", page.text)
     assert type(identifier).__name__ in page.text
 
 
-def test_a_known_network_reports(ring, ring_pairs, tmp_path):
-    page = report_of(LangevinSystemIdentifier("heat", **SHORT).fit(*ring_pairs, ring), tmp_path)
+def test_a_known_network_reports(ring, ring_experiments, tmp_path):
+    page = report_of(LangevinSystemIdentifier("heat", **SHORT).fit(*ring_experiments, ring), tmp_path)
     assert "None: all pairs are known." in page.text
     assert dict(page.tables["given"])["Known pairs"] == "15 of 15 (100%)"
 
 
 def test_what_is_not_determined_is_not_a_number(tmp_path):
-    X, Y = make_system(np.zeros((4, 4)), PolynomialFilter(1), [0.5, 0.3], n_pairs=3, random_state=0)
+    X, Y = make_system(np.zeros((4, 4)), PolynomialFilter(1), [0.5, 0.3], n_experiments=3, random_state=0)
     fitted = LangevinSystemIdentifier(PolynomialFilter(1), **SHORT).fit(X, Y, np.zeros((4, 4)))
     assert report_of(fitted, tmp_path).tables["theta"][2][-1] == "not determined"
 
@@ -286,7 +286,7 @@ def test_what_is_not_determined_is_not_a_number(tmp_path):
 def test_a_larger_network_is_drawn_in_time(tmp_path):
     """Names do not fit beside 150 nodes, and the fine layout would take long."""
     grid = nx.to_numpy_array(nx.grid_2d_graph(10, 15))
-    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_pairs=20, random_state=0)
+    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=20, random_state=0)
     identifier = AdamSystemIdentifier("polynomial", n_iterations=2, random_state=0)
     page = report_of(identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0)), tmp_path)
     assert len(page.tables["uncertain"]) + len(page.tables["uncertain-too"]) == 2 + 100
@@ -306,7 +306,7 @@ def affine(adjacency, theta):
 def hostile_path(tmp_path_factory):
     ring = nx.to_numpy_array(nx.cycle_graph(6))
     filter = CallableFilter(affine, names=("<b>self</b>", "$\\frac{$ $x_{"))
-    X, Y = make_system(ring, filter, [0.5, 0.3], n_pairs=2, random_state=0)
+    X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=2, random_state=0)
     identifier = LangevinSystemIdentifier(filter, **SHORT)
     path = tmp_path_factory.mktemp("hostile") / "a name with spaces & <brackets>.html"
     return identifier.fit(pd.DataFrame(X, columns=HOSTILE), Y, hide_edges(ring, 0.9, random_state=0)).report(path)
@@ -320,7 +320,7 @@ def test_names_are_text_and_not_tags(hostile_path):
     assert "b" in page.tags  # of the tiles
     assert page.tags.count("b") == 4
     assert all(attributes.get("src", "data:").startswith("data:") for _, attributes in page.attributes)
-    listed = {name for row in page.tables["links"][1:] + page.tables["uncertain"][1:] for name in row[:2]}
+    listed = {name for row in page.tables["edges"][1:] + page.tables["uncertain"][1:] for name in row[:2]}
     # Half a surrogate pair cannot be written; the parser reads its number as the character for the unknown.
     assert listed <= {name.replace("\ud800", "\ufffd") for name in HOSTILE}
     assert "<script>alert(1)</script>" in listed

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.mark.filterwarnings("ignore:the network does not look like:UserWarning")
 def test_the_surprise_of_the_prior_is_computed_once(tmp_path, monkeypatch):
     grid = nx.to_numpy_array(nx.grid_2d_graph(4, 6))
-    X, Y = make_system(grid, "heat", [0.5], n_pairs=3, random_state=0)
+    X, Y = make_system(grid, "heat", [0.5], n_experiments=3, random_state=0)
     settings = {**SHORT, "n_levels": 1, "n_steps": 1, "n_sweeps": 1}
     identifier = LangevinSystemIdentifier("heat", load_prior("grids"), **settings)
     fitted = identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0))
@@ -54,7 +54,7 @@ def report_text(identifier, folder):
 
 
 def fit(identifier, adjacency, known=None, names=None):
-    X, Y = make_system(adjacency, "heat", [0.5], n_pairs=8, random_state=0)
+    X, Y = make_system(adjacency, "heat", [0.5], n_experiments=8, random_state=0)
     return identifier.fit(X if names is None else pd.DataFrame(X, columns=names), Y, known)
 
 
@@ -68,15 +68,15 @@ IDENTIFIERS = {
 @pytest.mark.parametrize("kind", IDENTIFIERS)
 def test_one_node(kind, tmp_path):
     text = report_text(fit(IDENTIFIERS[kind](), np.zeros((1, 1))), tmp_path)
-    assert "1 node 0 links in all 0 of 0 unknown pairs" in text
-    assert "Known pairs 0 of 0 Known links 0" in text
+    assert "1 node 0 edges in all 0 of 0 unknown pairs" in text
+    assert "Known pairs 0 of 0 Known edges 0" in text
     assert "None: all pairs are known." in text
     assert "No edge was inferred." in text
 
 
 def test_two_nodes_with_an_edge(tmp_path):
     text = report_text(fit(IDENTIFIERS["sampled"](), np.array([[0.0, 1.0], [1.0, 0.0]])), tmp_path)
-    assert "2 nodes 1 link in all 1 of 1 unknown pair inferred" in text
+    assert "2 nodes 1 edge in all 1 of 1 unknown pair inferred" in text
 
 
 @pytest.mark.parametrize("kind", IDENTIFIERS)
@@ -120,7 +120,7 @@ def test_a_single_draw_does_not_claim_certainty(tmp_path):
 )
 def test_names_are_listed_without_a_warning(names, tmp_path):
     text = report_text(fit(IDENTIFIERS["sampled"](), RING, hide_edges(RING, 0.9, random_state=0), names), tmp_path)
-    assert "inferred links Node Node" in text
+    assert "inferred edges Node Node" in text
 
 
 def test_blank_names_can_be_seen(tmp_path):

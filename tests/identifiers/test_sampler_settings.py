@@ -18,8 +18,8 @@ SAMPLERS = [LangevinSystemIdentifier, LikelihoodLangevinIdentifier]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # runs as short as these do not settle, and say so
 
 
-def test_a_grid_search_over_the_sampler_scores_as_fits_by_hand(ring_known, ring_pairs):
-    X, Y = ring_pairs
+def test_a_grid_search_over_the_sampler_scores_as_fits_by_hand(ring_known, ring_experiments):
+    X, Y = ring_experiments
     grid = {"n_sweeps": [0, 4], "temperature": [0.5, 2.0], "n_steps": [1, 3]}
     identifier, folds = LangevinSystemIdentifier("heat", **BRIEF), KFold(2)
     search = GridSearchCV(identifier, grid, cv=folds, error_score="raise").fit(X, Y, known_mask=ring_known)
@@ -37,8 +37,8 @@ def test_a_grid_search_over_the_sampler_scores_as_fits_by_hand(ring_known, ring_
 
 
 @pytest.mark.parametrize("cls", SAMPLERS)
-def test_sixteen_chains_give_the_same_bits_with_one_worker_and_with_two(cls, ring_known, ring_pairs):
-    X, Y = (array[:2] for array in ring_pairs)  # so few that the chains have something to draw
+def test_sixteen_chains_give_the_same_bits_with_one_worker_and_with_two(cls, ring_known, ring_experiments):
+    X, Y = (array[:2] for array in ring_experiments)  # so few that the chains have something to draw
     assert cls().n_chains == 16
     assert [len(batch) for batch in batches_of(range(16))] == [8, 8]  # so that both workers have something to do
     one, two = (cls("heat", **{**BRIEF, "n_chains": 16}, n_jobs=n_jobs).fit(X, Y, ring_known) for n_jobs in (1, 2))
@@ -51,9 +51,9 @@ def test_sixteen_chains_give_the_same_bits_with_one_worker_and_with_two(cls, rin
 
 @pytest.mark.parametrize("cls", SAMPLERS)
 @pytest.mark.parametrize(("n_sweeps", "n_draws"), [(0, 1), (1, 1), (4, 2), (20, 10)])
-def test_the_last_half_of_the_sweeps_are_draws(cls, n_sweeps, n_draws, ring_known, ring_pairs):
+def test_the_last_half_of_the_sweeps_are_draws(cls, n_sweeps, n_draws, ring_known, ring_experiments):
     """Without sweeps the rounded end of the Langevin dynamics is the only draw of each chain."""
-    fitted = cls("heat", **{**BRIEF, "n_sweeps": n_sweeps}).fit(*ring_pairs, ring_known)
+    fitted = cls("heat", **{**BRIEF, "n_sweeps": n_sweeps}).fit(*ring_experiments, ring_known)
     assert fitted.diagnostics_["log_likelihood"].shape[1] == 2 + n_sweeps
     n_kept = len(fitted.diagnostics_["theta"])
     np.testing.assert_array_equal(
@@ -63,9 +63,9 @@ def test_the_last_half_of_the_sweeps_are_draws(cls, n_sweeps, n_draws, ring_know
         assert np.isin(fitted.edge_probabilities_ * n_kept, np.arange(n_kept + 1)).all()
 
 
-def test_the_paper_runs_langevin_alone_and_keeps_its_rounded_end(ring_known, ring_pairs):
+def test_the_paper_runs_langevin_alone_and_keeps_its_rounded_end(ring_known, ring_experiments):
     settings = {**PAPER_SETTINGS, "n_steps": 3}
-    fitted = LangevinSystemIdentifier("heat", random_state=0, **settings).fit(*ring_pairs, ring_known)
+    fitted = LangevinSystemIdentifier("heat", random_state=0, **settings).fit(*ring_experiments, ring_known)
     np.testing.assert_array_equal(fitted.diagnostics_["kernel"], np.zeros(10))
     np.testing.assert_allclose(fitted.diagnostics_["sigma"], np.linspace(0.5, 0.03, 10))
     np.testing.assert_array_equal(fitted.edge_probabilities_, fitted.adjacency_)
@@ -73,16 +73,16 @@ def test_the_paper_runs_langevin_alone_and_keeps_its_rounded_end(ring_known, rin
 
 
 @pytest.mark.parametrize(("name", "value"), [("prior", ErdosRenyiPrior(0.2)), ("edge_prior", np.full((6, 6), 0.5))])
-def test_the_sampler_without_a_prior_refuses_one(name, value, ring_known, ring_pairs):
+def test_the_sampler_without_a_prior_refuses_one(name, value, ring_known, ring_experiments):
     identifier = LikelihoodLangevinIdentifier("heat", **{**BRIEF, name: value})
     with pytest.raises(ValueError, match=f"{name} was given, but LikelihoodLangevinIdentifier uses none"):
-        identifier.fit(*ring_pairs, ring_known)
+        identifier.fit(*ring_experiments, ring_known)
     assert not hasattr(identifier, "adjacency_")
 
 
-def test_without_a_prior_a_pair_that_the_data_do_not_see_has_even_odds(ring_known, ring_pairs):
+def test_without_a_prior_a_pair_that_the_data_do_not_see_has_even_odds(ring_known, ring_experiments):
     """A filter of order 0 does not see the graph, so the posterior is the prior, whatever the known pairs are like."""
-    fitted = LikelihoodLangevinIdentifier(PolynomialFilter(0), **BRIEF).fit(*ring_pairs, ring_known)
+    fitted = LikelihoodLangevinIdentifier(PolynomialFilter(0), **BRIEF).fit(*ring_experiments, ring_known)
     np.testing.assert_allclose(fitted.edge_probabilities_[~ring_known.mask], 0.5, atol=1e-3)
 
 

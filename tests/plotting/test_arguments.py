@@ -25,7 +25,7 @@ from sklearn_graphid.plotting import (
 RING = nx.to_numpy_array(nx.cycle_graph(4))
 HISTORY = {"training": [2.0, 1.0], "validation": [2.0, 1.5], "seconds": [1.0, 2.0]}
 TRACES = {"sigma": [1.0, 0.5], "log_likelihood": np.zeros((2, 2)), "theta": np.ones((2, 2, 2))}
-FRAME = pd.DataFrame({"method": ["a", "b"], "n_pairs": [1, 1], "edge_f1": [0.3, 0.7], "kind": ["x", "y"]})
+FRAME = pd.DataFrame({"method": ["a", "b"], "n_experiments": [1, 1], "edge_f1": [0.3, 0.7], "kind": ["x", "y"]})
 DRAWS = {
     "graph": lambda **given: GraphDisplay.from_predictions(**{"edge_probabilities": 0.8 * RING, **given}),
     "adjacency": lambda **given: AdjacencyDisplay.from_predictions(**{"edge_probabilities": 0.8 * RING, **given}),

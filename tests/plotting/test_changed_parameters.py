@@ -26,7 +26,7 @@ def _close_figures():
 
 
 def fitted(**settings):
-    X, Y = make_system(RING, "heat", [0.5], n_pairs=12, random_state=0)
+    X, Y = make_system(RING, "heat", [0.5], n_experiments=12, random_state=0)
     return LangevinSystemIdentifier("heat", **{**SHORT, **settings}).fit(X, Y, hide_edges(RING, 0.4, random_state=0))
 
 
@@ -55,7 +55,7 @@ def test_a_report_tells_where_the_noise_level_came_from(at_fit, later, expected,
 
 def test_a_report_of_exact_outputs_does_not_take_the_noise_for_given(tmp_path):
     """The draws are all the smallest level there is, as equal as if it had been given."""
-    X, Y = make_system(RING, "heat", [0.5], n_pairs=12, noise_std=0.0, random_state=0)
+    X, Y = make_system(RING, "heat", [0.5], n_experiments=12, noise_std=0.0, random_state=0)
     identifier = LangevinSystemIdentifier("heat", **{**SHORT, "n_steps": 5})
     path = identifier.fit(X, Y, hide_edges(RING, 0.4, random_state=0)).report(tmp_path / "report.html")
     assert len(set(identifier.noise_std_samples_)) == 1

@@ -58,7 +58,7 @@ def _close_figures():
 @pytest.fixture(scope="module")
 def system():
     ring = nx.to_numpy_array(nx.cycle_graph(6))
-    X, Y = make_system(ring, "polynomial", [0.05, 0.1, -0.05], n_pairs=12, random_state=0)
+    X, Y = make_system(ring, "polynomial", [0.05, 0.1, -0.05], n_experiments=12, random_state=0)
     return ring, X, Y, hide_edges(ring, 0.4, random_state=0)
 
 
@@ -88,22 +88,22 @@ def legend_texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-# The network as nodes and links
+# The network as nodes and edges
 
 
-def test_graph_sorts_links_by_their_fate():
+def test_graph_sorts_edges_by_their_fate():
     display = GraphDisplay.from_predictions(WRONG, KNOWN, true_adjacency=RING)
-    assert {kind: len(lines.get_segments()) for kind, lines in display.links_.items()} == {
+    assert {kind: len(lines.get_segments()) for kind, lines in display.edges_.items()} == {
         "known": 3,
         "missed": 1,
         "false": 1,
     }
-    assert legend_texts(display.ax_) == ["known link (3)", "missed link (1)", "false link (1)"]
+    assert legend_texts(display.ax_) == ["known edge (3)", "missed edge (1)", "false edge (1)"]
 
 
-def test_graph_without_truth_has_inferred_links():
+def test_graph_without_truth_has_inferred_edges():
     display = GraphDisplay.from_predictions(RIGHT, KNOWN, show_unknown=True)
-    assert {kind: len(lines.get_segments()) for kind, lines in display.links_.items()} == {
+    assert {kind: len(lines.get_segments()) for kind, lines in display.edges_.items()} == {
         "unknown": 3,
         "known": 3,
         "inferred": 1,
@@ -112,13 +112,13 @@ def test_graph_without_truth_has_inferred_links():
 
 def test_graph_is_wider_where_an_edge_is_surer():
     display = GraphDisplay.from_predictions(probabilities(0.6, 0.99, 0.1), KNOWN)
-    (less, more) = display.links_["inferred"].get_linewidths()
+    (less, more) = display.edges_["inferred"].get_linewidths()
     assert less < more
 
 
 def test_graph_does_not_rely_on_colour():
     display = GraphDisplay.from_predictions(WRONG, KNOWN, true_adjacency=RING)
-    patterns = {kind: lines.get_linestyles()[0][1] for kind, lines in display.links_.items()}
+    patterns = {kind: lines.get_linestyles()[0][1] for kind, lines in display.edges_.items()}
     assert patterns["missed"] is not None  # dashed
     assert patterns["known"] is patterns["false"] is None  # solid; the false one has a mark
     nodes, marks = display.ax_.collections[-1], display.ax_.collections[-2]
@@ -151,10 +151,10 @@ def test_graph_writes_long_names_beside_the_nodes():
     assert not np.array_equal(display.nodes_.get_facecolors()[0], [1, 1, 1, 1])  # nothing is in them, so they are full
 
 
-def test_graph_bends_a_link_around_a_node():
+def test_graph_bends_an_edge_around_a_node():
     triangle = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]])
     display = GraphDisplay.from_predictions(triangle, pos=[[0, 0], [1, 0], [2, 0]])
-    (curve,) = display.links_["inferred"].get_segments()
+    (curve,) = display.edges_["inferred"].get_segments()
     np.testing.assert_allclose(curve[[0, -1]], [[0, 0], [2, 0]], atol=1e-12)
     assert np.abs(curve[:, 1]).max() > 0.2
 
@@ -173,14 +173,14 @@ def test_graph_layouts_are_reproducible_and_keep_nodes_apart(layout):
 def test_graph_styles_change_the_look_and_the_legend():
     styles = {"inferred": {"label": "new", "color": "#123456", "linewidth": 5}}
     display = GraphDisplay.from_predictions(RIGHT, KNOWN, styles=styles)
-    assert to_hex(display.links_["inferred"].get_colors()[0]) == "#123456"
+    assert to_hex(display.edges_["inferred"].get_colors()[0]) == "#123456"
     assert legend_texts(display.ax_)[-1] == "new (1)"
     assert GraphDisplay.from_predictions(RIGHT, KNOWN, legend=False).ax_.get_legend() is None
 
 
 def test_graph_of_nothing_draws_nodes_only():
     display = GraphDisplay.from_predictions(np.zeros((3, 3)))
-    assert display.links_ == {}
+    assert display.edges_ == {}
     assert display.ax_.get_legend() is None
 
 
@@ -190,7 +190,7 @@ def test_graph_of_nothing_draws_nodes_only():
         ({"pos": [[0, 0]]}, r"pos has shape \(1, 2\); expected \(4, 2\)"),
         ({"pos": {0: (0, 0)}}, "pos has no entry for node 1"),
         ({"layout": "random"}, "layout='random'; expected 'kamada_kawai'"),
-        ({"styles": {"new": {}}}, "styles names 'new'; expected kinds of links among unknown, known"),
+        ({"styles": {"new": {}}}, "styles names 'new'; expected kinds of edges among unknown, known"),
         ({"adjacency": np.zeros((3, 3))}, "adjacency has 3 nodes but edge_probabilities has 4"),
         ({"true_adjacency": np.ones((4, 4))}, "true_adjacency has a self-loop"),
     ],

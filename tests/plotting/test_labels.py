@@ -50,7 +50,7 @@ def assert_legible(display, *, free_of=("inferred",)):
         assert not any(name.padded(2).contains(x, y) for x, y in nodes)
         assert not name.overlaps(legend)
         for kind in free_of:
-            for path in display.links_[kind].get_paths():
+            for path in display.edges_[kind].get_paths():
                 points = display.ax_.transData.transform(path.interpolated(20).vertices)
                 assert not any(name.padded(-1).contains(x, y) for x, y in points)
 
@@ -102,7 +102,7 @@ def test_with_the_truth_the_ends_of_found_false_and_missed_edges_are_named():
     partial = np.where(unknown, np.nan, path)
     names = [f"node {i}" for i in range(8)]
     display = draw("inferred", adjacency=guess, names=names, known=partial, true_adjacency=path)
-    assert set(display.links_) == {"known", "found", "missed", "false"}
+    assert set(display.edges_) == {"known", "found", "missed", "false"}
     assert [text.get_text() for text in display.ax_.texts] == names[:4]
 
 

@@ -75,7 +75,7 @@ def test_training_goes_on_from_a_checkpoint(usual, tmp_path: Path, monkeypatch):
 
 @pytest.mark.usefixtures("_double")
 def test_an_identifier_uses_the_prior(usual):
-    X, Y = make_system(GRAPHS[0], "heat", theta=[0.5], n_pairs=5, noise_std=0.3, random_state=0)
+    X, Y = make_system(GRAPHS[0], "heat", theta=[0.5], n_experiments=5, noise_std=0.3, random_state=0)
     settings = {"n_levels": 2, "sigma_max": 0.5, "sigma_min": 0.265, "n_steps": 2, "n_chains": 2, "random_state": 0}
     identifier = LangevinSystemIdentifier("heat", prior=usual, **settings).fit(X, Y, KNOWN)
     assert nx.is_empty(nx.from_numpy_array(np.abs(identifier.adjacency_ - identifier.adjacency_.T)))

@@ -44,7 +44,7 @@ class Question:
     edges: list[tuple[int, int]]
     known_pairs: list[tuple[int, int]]
     n_nodes: int = 4
-    n_pairs: int = 3
+    n_experiments: int = 3
     input_scale: float = 3.0
     noise_std: float | None = 1.0  # as told; the true one is 1
     prior: Any = None
@@ -70,7 +70,7 @@ class Question:
             adjacency,
             self.filter,
             self.theta,
-            n_pairs=self.n_pairs,
+            n_experiments=self.n_experiments,
             input_scale=self.input_scale,
             random_state=self.seed,
         )
@@ -177,7 +177,7 @@ DIFFUSION = {
     "edges": [*PATH, (0, 4), (1, 3)],
     "known_pairs": [*PATH, (1, 4)],
     "n_nodes": 5,
-    "n_pairs": 6,
+    "n_experiments": 6,
     "input_scale": 5.0,
     "n_chains": 1000,
 }
@@ -187,7 +187,7 @@ QUESTIONS = {
     "independent-pairs": Question(PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.3), **SQUARE),
     "unknown-noise": Question(PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.3), noise_std=None, **SQUARE),
     "missing-outputs": Question(
-        PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.2), n_pairs=4, hidden_outputs=0.4, **SQUARE
+        PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.2), n_experiments=4, hidden_outputs=0.4, **SQUARE
     ),
     "nothing-known": Question(
         PolynomialFilter(2),
@@ -195,7 +195,7 @@ QUESTIONS = {
         edges=[(0, 1), (1, 2), (0, 3)],
         known_pairs=[],
         prior=ErdosRenyiPrior(0.4),
-        n_pairs=8,
+        n_experiments=8,
         prior_width=3.0,  # a wide prior puts nearly all weight on the empty graph, which determines theta least
     ),
     "no-prior": Question(PolynomialFilter(1), [0.5, 0.5], **SQUARE),
@@ -207,7 +207,7 @@ QUESTIONS = {
         [0.5, 0.4],
         prior=BLOCKS,
         noise_std=None,
-        n_pairs=4,
+        n_experiments=4,
         edge_prior=upper_probabilities([0.5, 0.5, 0.9, 0.5, 0.5, 0.2, 0.1, 0.5, 0.7, 0.5]),
         **HOUSE,
     ),

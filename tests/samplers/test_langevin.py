@@ -75,12 +75,12 @@ class RelabelledRNG:
         return self.source.gamma(shape_parameter)
 
 
-def make_problem(name, *, n_nodes=6, n_pairs=4, fraction=0.7, seed=0, dtype=torch.float64):
+def make_problem(name, *, n_nodes=6, n_experiments=4, fraction=0.7, seed=0, dtype=torch.float64):
     filter, theta = FILTERS[name]
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.random((n_nodes, n_nodes)) < 0.4, 1)
     adjacency = (upper | upper.T).astype(float)
-    X, Y = make_system(adjacency, filter, theta, n_pairs=n_pairs, random_state=seed)
+    X, Y = make_system(adjacency, filter, theta, n_experiments=n_experiments, random_state=seed)
     known = hide_edges(adjacency, fraction, random_state=seed)
     return Problem.from_numpy(X, Y, known, filter, CPU, dtype), X, Y, known
 
@@ -454,7 +454,7 @@ def test_curvature_is_the_largest_eigenvalue_of_gauss_newton(name, seed):
 def test_derived_step_keeps_every_chain_finite(filter):
     rng = np.random.default_rng(0)
     adjacency = np.triu(rng.random((8, 8)) < 0.4, 1).astype(float)
-    X, Y = make_system(adjacency + adjacency.T, filter, None, n_pairs=30, noise_std=0.05, random_state=0)
+    X, Y = make_system(adjacency + adjacency.T, filter, None, n_experiments=30, noise_std=0.05, random_state=0)
     identifier = LikelihoodLangevinIdentifier(filter, noise_std=0.05, n_chains=8, n_steps=12, random_state=0).fit(X, Y)
     assert identifier.diagnostics_["n_diverged"] == 0
     assert np.isfinite(identifier.diagnostics_["log_likelihood"]).all()

@@ -104,7 +104,7 @@ def test_adam_leaves_its_arguments_alone():
 @pytest.mark.parametrize("hidden_outputs", [0.0, 0.4])
 def test_polynomial_fit_is_least_squares(order, hidden_outputs):
     theta = np.linspace(1.0, -0.3, order + 1)
-    problem, adjacency, X, Y = system(PolynomialFilter(order), theta, n_pairs=5, hidden_outputs=hidden_outputs)
+    problem, adjacency, X, Y = system(PolynomialFilter(order), theta, n_experiments=5, hidden_outputs=hidden_outputs)
     measured = ~np.isnan(Y.ravel())
     design, outputs = powers(adjacency, X, order)[measured], Y.ravel()[measured]
     expected, squares, _, _ = np.linalg.lstsq(design, outputs, rcond=None)
@@ -118,7 +118,7 @@ def test_polynomial_fit_is_least_squares(order, hidden_outputs):
 
 def test_every_chain_is_fitted_on_its_own_graph():
     filter = PolynomialFilter(2)
-    problem, _, X, Y = system(filter, [0.5, 0.3, 0.1], n_pairs=5)
+    problem, _, X, Y = system(filter, [0.5, 0.3, 0.1], n_experiments=5)
     graphs = [random_graph(6, 0.5, seed) for seed in range(3)] + [0.4 * random_graph(6, 0.9, 3)]
     fit = fit_theta(problem, torch.tensor(np.array(graphs)), torch.zeros(4, 3, dtype=torch.float64))
     for graph, theta in zip(graphs, fit.theta, strict=True):
@@ -129,7 +129,7 @@ def test_every_chain_is_fitted_on_its_own_graph():
 def test_fit_copes_with_powers_of_very_different_size():
     """On 20 nodes the fifth power outweighs the zeroth by 1e4; the fit must still be within 0.1 standard errors."""
     theta = [1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5]
-    problem, adjacency, X, Y = system(PolynomialFilter(5), theta, n_nodes=20, n_pairs=20, noise_std=0.1)
+    problem, adjacency, X, Y = system(PolynomialFilter(5), theta, n_nodes=20, n_experiments=20, noise_std=0.1)
     design = powers(adjacency, X, 5)
     expected = np.linalg.lstsq(design, Y.ravel(), rcond=None)[0]
     standard_errors = 0.1 * np.sqrt(np.diag(np.linalg.inv(design.T @ design)))
@@ -139,7 +139,7 @@ def test_fit_copes_with_powers_of_very_different_size():
 
 @pytest.mark.parametrize("start", [0.0, 0.05, 1.5])
 def test_heat_fit_is_the_minimum_that_scipy_finds(start):
-    problem, adjacency, X, Y = system(HeatDiffusionFilter(), [0.4], n_pairs=4, noise_std=2.0)
+    problem, adjacency, X, Y = system(HeatDiffusionFilter(), [0.4], n_experiments=4, noise_std=2.0)
 
     def squares(theta):
         return ((Y - heat_outputs(adjacency, X, np.array([theta]))[0]) ** 2).sum()
@@ -152,7 +152,7 @@ def test_heat_fit_is_the_minimum_that_scipy_finds(start):
 
 def test_arma_fit_is_the_minimum_that_scipy_finds():
     theta = np.array([0.8, 0.3, 0.15])
-    problem, adjacency, X, Y = system(ARMAFilter(1, 1), theta, n_pairs=8, noise_std=0.5)
+    problem, adjacency, X, Y = system(ARMAFilter(1, 1), theta, n_experiments=8, noise_std=0.5)
 
     def residuals(parameters):
         b_0, b_1, a_1 = parameters
@@ -168,7 +168,7 @@ def test_arma_fit_is_the_minimum_that_scipy_finds():
 
 def test_fit_stops_at_the_bound():
     """Outputs larger than the inputs would want a negative time; zero is the best that is admissible."""
-    problem, _, X, _ = system(HeatDiffusionFilter(), [0.1], n_pairs=4)
+    problem, _, X, _ = system(HeatDiffusionFilter(), [0.1], n_experiments=4)
     problem = Problem(**{**vars(problem), "targets": torch.tensor(1.5 * X - 0.5 * X.mean(1, keepdims=True))})
     fit = fit_theta(problem, repeated(problem, 3), torch.tensor([[0.0], [0.2], [2.0]], dtype=torch.float64))
     np.testing.assert_allclose(fit.theta.numpy(), 0.0, atol=1e-12)
@@ -177,7 +177,7 @@ def test_fit_stops_at_the_bound():
 @pytest.mark.parametrize("filter", [PolynomialFilter(2), HeatDiffusionFilter(), ARMAFilter(2, 1)])
 @pytest.mark.parametrize("n_iterations", [1, 3, 30])
 def test_fit_is_never_worse_than_its_start(filter, n_iterations):
-    problem, *_ = system(filter, None, n_pairs=3, noise_std=3.0)
+    problem, *_ = system(filter, None, n_experiments=3, noise_std=3.0)
     start = filter.initial_theta(20, torch.Generator().manual_seed(0)) * 5
     before = problem.residuals(repeated(problem, 20), start).square().sum((-2, -1))
     after = fit_theta(problem, repeated(problem, 20), start, n_iterations).squares
@@ -212,7 +212,7 @@ def whitened_draws(problem, design, outputs, n_chains, noise_std, temperature, d
 def test_polynomial_draws_have_the_posterior_mean_and_covariance(dtype, temperature):
     """The posterior is normal, around least squares, with covariance noise^2 temperature (J'J)^-1."""
     n_chains = 4000
-    problem, adjacency, X, Y = system(PolynomialFilter(2), [0.5, 0.3, -0.1], n_pairs=3, noise_std=0.7)
+    problem, adjacency, X, Y = system(PolynomialFilter(2), [0.5, 0.3, -0.1], n_experiments=3, noise_std=0.7)
     design = powers(adjacency, X, 2)
     draws, accepted = whitened_draws(problem, design, Y.ravel(), n_chains, 0.7, temperature, dtype, [0.5, 0.3, -0.1])
     assert accepted.double().mean() > 0.999
@@ -224,7 +224,7 @@ def test_polynomial_draws_have_the_posterior_mean_and_covariance(dtype, temperat
 
 
 def test_measured_outputs_alone_count():
-    problem, adjacency, X, Y = system(PolynomialFilter(1), [0.5, 0.3], n_pairs=4, hidden_outputs=0.6)
+    problem, adjacency, X, Y = system(PolynomialFilter(1), [0.5, 0.3], n_experiments=4, hidden_outputs=0.6)
     measured = ~np.isnan(Y.ravel())
     design = powers(adjacency, X, 1)[measured]
     draws, accepted = whitened_draws(problem, design, Y.ravel()[measured], 4000, 1.0, 1.0, torch.float64, [0.5, 0.3])
@@ -235,7 +235,7 @@ def test_measured_outputs_alone_count():
 def test_linear_filters_always_accept():
     """An order of four on a dense graph of eight nodes: ordinary, but its powers differ in size by a factor 600."""
     problem, adjacency, X, Y = system(
-        PolynomialFilter(4), [1.0, 0.2, 0.04, 0.01, 0.001], n_nodes=8, density=0.8, n_pairs=20, noise_std=0.1
+        PolynomialFilter(4), [1.0, 0.2, 0.04, 0.01, 0.001], n_nodes=8, density=0.8, n_experiments=20, noise_std=0.1
     )
     design = powers(adjacency, X, 4)
     estimate = np.linalg.lstsq(design, Y.ravel(), rcond=None)[0]
@@ -256,7 +256,7 @@ def test_heat_draws_follow_the_integrated_posterior(dtype, temperature, expected
     """One dimension, so the posterior is known by integration; the data are weak, so that it is skew and touches 0."""
     n_chains, noise_std = 2000, 3.0
     filter = HeatDiffusionFilter("combinatorial", *(expected or (0.0, 0.7)))
-    problem, adjacency, X, Y = system(filter, [0.1], n_pairs=2, noise_std=noise_std, dtype=dtype, seed=4)
+    problem, adjacency, X, Y = system(filter, [0.1], n_experiments=2, noise_std=noise_std, dtype=dtype, seed=4)
     grid = np.linspace(0, 4, 40_001)
     squares = ((Y - heat_outputs(adjacency, X, grid)) ** 2).sum((1, 2))
     density = np.exp(-0.5 * (squares - squares.min()) / (noise_std**2 * temperature))
@@ -284,7 +284,7 @@ def test_leaps_follow_the_integrated_posterior_across_a_flat_tail(temperature, e
     """Outputs that are hardly more than noise: any diffusion that is long enough explains them."""
     n_chains, noise_std, longest = 1000, 5.0, 10.0
     filter = HeatDiffusionFilter("combinatorial", *(expected or (0.0, 0.7)), theta_max=longest)
-    problem, adjacency, X, Y = system(filter, [2.0], n_pairs=1, noise_std=noise_std, seed=3)
+    problem, adjacency, X, Y = system(filter, [2.0], n_experiments=1, noise_std=noise_std, seed=3)
     grid = np.linspace(0, longest, 20_001)
     squares = ((Y - heat_outputs(adjacency, X, grid)) ** 2).sum((1, 2)) / noise_std**2
     if expected:
@@ -304,7 +304,7 @@ def test_leaps_follow_the_integrated_posterior_across_a_flat_tail(temperature, e
 
 
 def test_no_leap_without_bounds():
-    problem, *_ = system(PolynomialFilter(order=1), [0.1, 0.2], n_pairs=2)
+    problem, *_ = system(PolynomialFilter(order=1), [0.1, 0.2], n_experiments=2)
     theta, scale = torch.zeros(3, 2).double(), torch.ones(3).double()
     noise = ChainRNG(range(3), CPU, torch.float64)
     assert (
@@ -323,7 +323,7 @@ def undefined_above_one(adjacency, theta):
 def test_draws_respect_both_bounds():
     """The data say little, so the local Gaussian often proposes values beyond the bounds."""
     filter = CallableFilter(scaled, limits=((0.2, 0.5),), initial=((0.2, 0.5),))
-    problem, *_ = system(filter, [0.3], n_pairs=1)
+    problem, *_ = system(filter, [0.3], n_experiments=1)
     n_chains = 2000
     noise = ChainRNG(range(n_chains), CPU, torch.float64)
     theta, scale = torch.full((n_chains, 1), 0.3).double(), torch.full((n_chains,), 5.0).double()
@@ -336,7 +336,7 @@ def test_draws_respect_both_bounds():
 
 
 def test_chain_stays_where_the_filter_is_undefined():
-    problem, *_ = system(CallableFilter(undefined_above_one), [0.9], n_pairs=1)
+    problem, *_ = system(CallableFilter(undefined_above_one), [0.9], n_experiments=1)
     noise = ChainRNG(range(500), CPU, torch.float64)
     theta, scale = torch.full((500, 1), 0.875).double(), torch.full((500,), 10.0).double()
     theta, accepted = sample_theta(problem, repeated(problem, 500), theta, scale, noise.normal(1), noise.uniform())
@@ -350,7 +350,7 @@ def test_chain_stays_where_the_filter_is_undefined():
 def test_noise_draws_are_inverse_gamma(hidden_outputs):
     """Under the prior 1 / variance the variance is inverse gamma, of shape n / 2 and scale half the squares."""
     theta = [0.5, 0.3]
-    problem, adjacency, X, Y = system(PolynomialFilter(1), theta, n_pairs=2, hidden_outputs=hidden_outputs)
+    problem, adjacency, X, Y = system(PolynomialFilter(1), theta, n_experiments=2, hidden_outputs=hidden_outputs)
     n_chains, n_measured = 3000, int((~np.isnan(Y)).sum())
     assert problem.n_measured == n_measured
     squares = np.nansum((Y - 0.5 * X - 0.3 * X @ adjacency) ** 2)

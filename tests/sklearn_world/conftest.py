@@ -59,9 +59,9 @@ def ladder_known(ladder):
 
 
 @pytest.fixture(scope="session")
-def square_pairs(ladder):
-    """As many pairs as nodes, so that every mask has as many rows as X."""
-    X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=N_NODES, noise_std=0.5, random_state=0)
+def square_experiments(ladder):
+    """As many experiments as nodes, so that every mask has as many rows as X."""
+    X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=N_NODES, noise_std=0.5, random_state=0)
     assert X.shape == (N_NODES, N_NODES)
     return X, Y
 
@@ -80,12 +80,12 @@ def frozen_prior(trained_prior):
 
 @pytest.fixture(scope="session")
 def many_systems():
-    """A hundred random networks of five nodes, with two or six pairs each, and their truth."""
+    """A hundred random networks of five nodes, with two or six experiments each, and their truth."""
     systems = []
     for seed in range(100):
         network = nx.to_numpy_array(nx.gnp_random_graph(5, 0.5, seed=seed))
         theta = [0.3 + 0.004 * seed]
-        X, Y = make_system(network, "heat", theta=theta, n_pairs=2 + 4 * (seed % 2), random_state=seed)
+        X, Y = make_system(network, "heat", theta=theta, n_experiments=2 + 4 * (seed % 2), random_state=seed)
         known = hide_edges(network, fraction=0.5, random_state=seed)
         systems.append(System(X, Y, known, true_adjacency=network, true_theta=theta))
     return systems

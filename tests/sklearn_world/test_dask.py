@@ -33,20 +33,20 @@ def test_the_workers_are_processes_of_their_own(dask_client):
     assert os.getpid() not in pids
 
 
-def test_grid_search_gives_the_same_numbers(dask_client, tiny, square_pairs, ladder, ladder_known, frozen_prior):
+def test_grid_search_gives_the_same_numbers(dask_client, tiny, square_experiments, ladder, ladder_known, frozen_prior):
     grid = [
         {"filter": [PolynomialFilter()], "filter__order": [0, 1, 2]},
         {"filter": [HeatDiffusionFilter()], "prior": [None, frozen_prior]},
     ]
     scoring = {"r2": "r2", "log_likelihood": log_likelihood_scorer, "f1": make_edge_f1_scorer(ladder, ladder_known)}
     search = GridSearchCV(tiny, grid, scoring=scoring, refit="r2", cv=4, n_jobs=-1, error_score="raise")
-    local = clone(search).set_params(n_jobs=1).fit(*square_pairs, known_mask=ladder_known)
+    local = clone(search).set_params(n_jobs=1).fit(*square_experiments, known_mask=ladder_known)
     with joblib.parallel_config(backend="dask"):
-        search.fit(*square_pairs, known_mask=ladder_known)
+        search.fit(*square_experiments, known_mask=ladder_known)
     for name in scoring:
         key = f"mean_test_{name}"
         np.testing.assert_array_equal(search.cv_results_[key], local.cv_results_[key])
-    np.testing.assert_array_equal(search.predict(square_pairs[0]), local.predict(square_pairs[0]))
+    np.testing.assert_array_equal(search.predict(square_experiments[0]), local.predict(square_experiments[0]))
 
 
 @pytest.fixture(scope="module")

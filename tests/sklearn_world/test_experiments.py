@@ -33,7 +33,7 @@ from sklearn_graphid.plotting import ComparisonDisplay
 
 pytestmark = pytest.mark.slow
 
-FIRST = ["name", "n_nodes", "n_pairs", "n_unknown", "n_edges", "n_edges_found", "theta", "noise_std"]
+FIRST = ["name", "n_nodes", "n_experiments", "n_unknown", "n_edges", "n_edges_found", "theta", "noise_std"]
 MEASURES = ["edge_f1", "edge_roc_auc", "edge_calibration_error", "theta_nrmse"]
 LAST = ["seconds", "warnings", "error_type", "error_message"]
 
@@ -45,16 +45,16 @@ def _close_figures():
 
 
 @pytest.fixture
-def ladder_system(ladder, ladder_known, square_pairs):
-    return System(*square_pairs, ladder_known, true_adjacency=ladder, true_theta=[0.5], name="ladder")
+def ladder_system(ladder, ladder_known, square_experiments):
+    return System(*square_experiments, ladder_known, true_adjacency=ladder, true_theta=[0.5], name="ladder")
 
 
 # Rows
 
 
-def test_a_row_holds_what_a_user_would_compute(quick, ladder, ladder_known, square_pairs, ladder_system):
+def test_a_row_holds_what_a_user_would_compute(quick, ladder, ladder_known, square_experiments, ladder_system):
     row = identify_many(quick, [ladder_system], keep_estimators=True).iloc[0]
-    fitted = clone(quick).fit(*square_pairs, ladder_known)
+    fitted = clone(quick).fit(*square_experiments, ladder_known)
     np.testing.assert_array_equal(row["theta"], fitted.theta_)
     np.testing.assert_array_equal(row["estimator"].edge_probabilities_, fitted.edge_probabilities_)
     assert row["noise_std"] == fitted.noise_std_
@@ -62,7 +62,7 @@ def test_a_row_holds_what_a_user_would_compute(quick, ladder, ladder_known, squa
     assert row["edge_roc_auc"] == edge_roc_auc_score(ladder, fitted.edge_probabilities_, ladder_known)
     assert row["edge_calibration_error"] == edge_calibration_error(ladder, fitted.edge_probabilities_, ladder_known)
     assert row["theta_nrmse"] == theta_nrmse([0.5], fitted.theta_)
-    assert (row["n_nodes"], row["n_pairs"], row["n_unknown"]) == (8, 8, 14)
+    assert (row["n_nodes"], row["n_experiments"], row["n_unknown"]) == (8, 8, 14)
     assert row["n_edges"] == fitted.to_networkx().number_of_edges()
     unknown = [not facts["known"] for _, _, facts in fitted.to_networkx().edges(data=True)]
     assert row["n_edges_found"] == sum(unknown)
@@ -73,11 +73,11 @@ def test_a_row_holds_what_a_user_would_compute(quick, ladder, ladder_known, squa
     assert not hasattr(quick, "adjacency_")
 
 
-def test_columns_do_not_depend_on_the_systems(siblings, ladder_system, square_pairs):
+def test_columns_do_not_depend_on_the_systems(siblings, ladder_system, square_experiments):
     for estimator in siblings.values():
         whole = identify_many(estimator, [ladder_system])
-        bare = identify_many(estimator, [System(*square_pairs)])
-        broken = identify_many(estimator, [System(square_pairs[0] * np.nan, square_pairs[1])])
+        bare = identify_many(estimator, [System(*square_experiments)])
+        broken = identify_many(estimator, [System(square_experiments[0] * np.nan, square_experiments[1])])
         for frame in (whole, bare, broken):
             assert list(frame.columns[: len(FIRST + MEASURES)]) == FIRST + MEASURES
             assert list(frame.columns[-len(LAST) :]) == LAST
@@ -89,8 +89,8 @@ def test_columns_do_not_depend_on_the_systems(siblings, ladder_system, square_pa
     assert "n_stuck" not in identify_many(siblings["Adam"], [ladder_system])
 
 
-def test_names_and_labels_become_columns(quick, square_pairs):
-    X, Y = square_pairs
+def test_names_and_labels_become_columns(quick, square_experiments):
+    X, Y = square_experiments
     frame = identify_many(quick, [System(X, Y, labels={"kind": "ladder"}), {"X": X, "Y": Y, "name": "second"}])
     assert list(frame["name"]) == ["0", "second"]
     assert frame["kind"].tolist()[0] == "ladder"
@@ -99,9 +99,9 @@ def test_names_and_labels_become_columns(quick, square_pairs):
 
 
 def test_systems_may_come_from_a_generator_and_be_told_in_every_way(
-    quick, ladder, ladder_known, square_pairs, same_rows
+    quick, ladder, ladder_known, square_experiments, same_rows
 ):
-    X, Y = square_pairs
+    X, Y = square_experiments
     ways = [
         System(X, Y, ladder_known),
         System(X, Y, ladder_known.to_array()),
@@ -117,8 +117,8 @@ def test_systems_may_come_from_a_generator_and_be_told_in_every_way(
 # Failures and warnings
 
 
-def test_failures_are_rows(quick, square_pairs, ladder_system, same_rows):
-    X, Y = square_pairs
+def test_failures_are_rows(quick, square_experiments, ladder_system, same_rows):
+    X, Y = square_experiments
     systems = [
         System(X, Y[:3], name="lengths"),
         ladder_system,
@@ -135,7 +135,7 @@ def test_failures_are_rows(quick, square_pairs, ladder_system, same_rows):
     assert "KnownEdges of 5 nodes but X has 8 nodes" in messages[2]
     assert "known_mask is boolean" in messages[4]
     assert (frame["seconds"] >= 0).all()
-    assert frame["n_pairs"].isna().tolist() == [False, False, False, True, False, False]
+    assert frame["n_experiments"].isna().tolist() == [False, False, False, True, False, False]
     same_rows(frame.iloc[[1]], identify_many(quick, [ladder_system]))
 
 
@@ -148,9 +148,9 @@ def test_the_user_may_still_interrupt(ladder_system):
 
 
 @pytest.mark.parametrize(("backend", "n_jobs"), [("sequential", 1), ("threading", 2), ("loky", 2)])
-def test_warnings_go_to_the_row_of_their_system(backend, n_jobs, quick, square_pairs):
+def test_warnings_go_to_the_row_of_their_system(backend, n_jobs, quick, square_experiments):
     """Every second system warns of columns that are missing; all of them, although Python warns once by default."""
-    X, Y = square_pairs
+    X, Y = square_experiments
     systems = [System(X, Y if place % 2 else Y[:, : 3 + place // 2]) for place in range(8)]
     filters, show = list(warnings.filters), warnings.showwarning
     with parallel_config(backend=backend):
@@ -166,25 +166,25 @@ def test_warnings_go_to_the_row_of_their_system(backend, n_jobs, quick, square_p
             assert guesses[0].startswith(f"UserWarning: Y has {3 + place // 2} columns for 8 nodes")
 
 
-def test_a_filter_that_makes_warnings_errors_does_not_make_rows_fail(quick, square_pairs):
+def test_a_filter_that_makes_warnings_errors_does_not_make_rows_fail(quick, square_experiments):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        frame = identify_many(quick, [System(square_pairs[0], square_pairs[1][:, :4])])
+        frame = identify_many(quick, [System(square_experiments[0], square_experiments[1][:, :4])])
         assert frame["error_type"].isna().all()
         assert "columns for 8 nodes" in frame["warnings"][0]
         with pytest.raises(ConvergenceWarning):  # the caller's filters are back
             warnings.warn("now", ConvergenceWarning, stacklevel=1)
 
 
-def test_a_measure_that_makes_no_sense_is_nan_and_says_why(quick, square_pairs, ladder):
+def test_a_measure_that_makes_no_sense_is_nan_and_says_why(quick, square_experiments, ladder):
     other_filter = clone(quick).set_params(filter="polynomial")
-    row = identify_many(other_filter, [System(*square_pairs, true_adjacency=ladder, true_theta=[0.5])]).iloc[0]
+    row = identify_many(other_filter, [System(*square_experiments, true_adjacency=ladder, true_theta=[0.5])]).iloc[0]
     assert np.isnan(row["theta_nrmse"])
     assert "theta_nrmse is set to nan: theta_true has shape (1,)" in row["warnings"]
     assert pd.isna(row["error_type"])
     assert row["edge_f1"] >= 0
     everything = KnownEdges(np.ones((8, 8), dtype=bool), ladder)
-    row = identify_many(quick, [System(*square_pairs, everything, true_adjacency=ladder)]).iloc[0]
+    row = identify_many(quick, [System(*square_experiments, everything, true_adjacency=ladder)]).iloc[0]
     assert np.isnan(row["edge_f1"])
     assert "no pair is unknown" in row["warnings"]
     assert row["n_edges"] == ladder.sum() / 2
@@ -220,10 +220,10 @@ def test_a_random_state_object_is_cloned_as_in_cross_validation(quick, ladder_sy
 
 
 @pytest.mark.parametrize("routing", [False, True])
-def test_pipelines_and_searches_are_told_what_is_known(routing, quick, ladder_system, square_pairs, ladder_known):
+def test_pipelines_and_searches_are_told_what_is_known(routing, quick, ladder_system, square_experiments, ladder_known):
     """The square system, with a raw mask that a search would tear."""
     half = FunctionTransformer(lambda X: 0.5 * X)
-    raw = System(*square_pairs, ladder_known.to_array(), true_adjacency=ladder_system.true_adjacency)
+    raw = System(*square_experiments, ladder_known.to_array(), true_adjacency=ladder_system.true_adjacency)
     doubled = TransformedTargetRegressor(quick, func=lambda Y: 2 * Y, inverse_func=lambda Y: Y / 2)
     wrapped = {
         "pipeline": make_pipeline(half, quick),
@@ -244,7 +244,7 @@ def test_pipelines_and_searches_are_told_what_is_known(routing, quick, ladder_sy
 
 def test_a_search_over_orders_inside(ladder, ladder_known):
     theta = [0.6, 0.4]
-    X, Y = make_system(ladder, PolynomialFilter(1), theta=theta, n_pairs=20, random_state=0)
+    X, Y = make_system(ladder, PolynomialFilter(1), theta=theta, n_experiments=20, random_state=0)
     adam = AdamSystemIdentifier(PolynomialFilter(), n_iterations=200, learning_rate=0.05, random_state=0)
     search = GridSearchCV(adam, {"filter__order": [0, 1]}, cv=2)
     row = identify_many(search, [System(X, Y, ladder_known, true_adjacency=ladder, true_theta=theta)]).iloc[0]
@@ -308,28 +308,30 @@ def test_pandas_is_only_needed_when_a_table_is_made():
 
 
 @pytest.fixture
-def comparison(siblings, many_systems, square_pairs):
-    broken = System(square_pairs[0][:6] * np.nan, square_pairs[1][:6])
+def comparison(siblings, many_systems, square_experiments):
+    broken = System(square_experiments[0][:6] * np.nan, square_experiments[1][:6])
     return compare_identifiers(siblings, [*many_systems[:6], broken])
 
 
 def test_table_has_means_and_standard_errors(comparison, siblings):
     frame, table = comparison.frame, comparison.table()
     assert list(frame["method"].unique()) == list(siblings)
-    assert list(table.index) == [(method, n_pairs) for method in siblings for n_pairs in (2, 6)]
-    for (method, n_pairs), row in table.iterrows():
-        runs = frame[(frame["method"] == method) & (frame["n_pairs"] == n_pairs) & frame["error_type"].isna()]
+    assert list(table.index) == [(method, n_experiments) for method in siblings for n_experiments in (2, 6)]
+    for (method, n_experiments), row in table.iterrows():
+        runs = frame[
+            (frame["method"] == method) & (frame["n_experiments"] == n_experiments) & frame["error_type"].isna()
+        ]
         assert len(runs) == 3
         for measure in ("edge_f1", "edge_roc_auc", "theta_nrmse", "seconds"):
             values = runs[measure].to_numpy()
             assert row[measure, "mean"] == pytest.approx(values.mean())
             assert row[measure, "standard_error"] == pytest.approx(values.std(ddof=1) / np.sqrt(3))
-        assert row["runs", "failed"] == (n_pairs == 6)
-        assert row["runs", "n"] == 3 + (n_pairs == 6)
+        assert row["runs", "failed"] == (n_experiments == 6)
+        assert row["runs", "n"] == 3 + (n_experiments == 6)
     by_method = comparison.table(None, measures=["edge_f1"])
     assert list(by_method.index) == list(siblings)
     assert list(by_method["edge_f1"].columns) == ["mean", "standard_error"]
-    assert comparison.table(["n_nodes", "n_pairs"]).index.names == ["method", "n_nodes", "n_pairs"]
+    assert comparison.table(["n_nodes", "n_experiments"]).index.names == ["method", "n_nodes", "n_experiments"]
 
 
 def test_table_of_one_run_each_has_no_standard_error(siblings, ladder_system):
@@ -378,14 +380,14 @@ def test_figure_takes_axes_and_other_groups(comparison):
 
 
 def test_two_dozen_methods_still_look_different():
-    frame = pd.DataFrame({"method": [f"m{i}" for i in range(24)], "n_pairs": 1, "edge_f1": 0.5})
+    frame = pd.DataFrame({"method": [f"m{i}" for i in range(24)], "n_experiments": 1, "edge_f1": 0.5})
     (ax,) = ComparisonDisplay(frame=frame).plot().ax_
     lines = [container[0] for container in ax.containers]
     assert len({(line.get_marker(), line.get_linestyle()) for line in lines}) == 24
 
 
-def test_nothing_to_compare_says_so(quick, square_pairs, comparison):
-    without_truth = compare_identifiers({"quick": quick}, [System(*square_pairs)])
+def test_nothing_to_compare_says_so(quick, square_experiments, comparison):
+    without_truth = compare_identifiers({"quick": quick}, [System(*square_experiments)])
     with pytest.raises(ValueError, match="expected systems with a true_adjacency or a true_theta"):
         without_truth.plot()
     assert without_truth.table()["seconds", "mean"].notna().all()

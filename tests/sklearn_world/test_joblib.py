@@ -53,8 +53,8 @@ def assert_same_fit(one, other):
 
 
 @pytest.mark.parametrize("cls", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
-def test_chains_do_not_depend_on_workers(cls, workers, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_chains_do_not_depend_on_workers(cls, workers, square_experiments, ladder_known):
+    X, Y = square_experiments
     alone = cls("heat", n_jobs=1, **MANY_CHAINS)
     with parallel_config(backend="sequential"):
         alone.fit(X[:2], Y[:2], ladder_known)
@@ -63,23 +63,23 @@ def test_chains_do_not_depend_on_workers(cls, workers, square_pairs, ladder_know
     assert 0.05 < alone.edge_probabilities_[ladder_known.unknown_pairs()].mean() < 0.95  # there was something to draw
 
 
-def test_fits_do_not_depend_on_workers(workers, quick, many_systems, ladder_known, square_pairs, same_rows):
+def test_fits_do_not_depend_on_workers(workers, quick, many_systems, ladder_known, square_experiments, same_rows):
     grid = {"n_levels": [2, 3], "filter": ["heat", "polynomial"]}
     with parallel_config(backend="sequential"):
-        alone = GridSearchCV(quick, grid, cv=2).fit(*square_pairs, known_mask=ladder_known)
+        alone = GridSearchCV(quick, grid, cv=2).fit(*square_experiments, known_mask=ladder_known)
         rows = identify_many(quick, many_systems[:6])
-    together = GridSearchCV(quick, grid, cv=2, n_jobs=workers).fit(*square_pairs, known_mask=ladder_known)
+    together = GridSearchCV(quick, grid, cv=2, n_jobs=workers).fit(*square_experiments, known_mask=ladder_known)
     np.testing.assert_array_equal(together.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
     assert together.best_params_ == alone.best_params_
     same_rows(identify_many(quick, many_systems[:6], n_jobs=workers), rows)
 
 
-def test_workers_within_workers(square_pairs, ladder_known):
+def test_workers_within_workers(square_experiments, ladder_known):
     """A search in two processes over an identifier that asks for two itself."""
     nested = LangevinSystemIdentifier("heat", n_jobs=2, **MANY_CHAINS)
     grid = {"n_levels": [1, 2]}
     scores = [
-        GridSearchCV(nested, grid, cv=2, n_jobs=n_jobs).fit(*square_pairs, known_mask=ladder_known).cv_results_
+        GridSearchCV(nested, grid, cv=2, n_jobs=n_jobs).fit(*square_experiments, known_mask=ladder_known).cv_results_
         for n_jobs in (1, 2)
     ]
     np.testing.assert_array_equal(scores[0]["mean_test_score"], scores[1]["mean_test_score"])
@@ -107,8 +107,8 @@ def read_notes(folder):
 
 @pytest.mark.parametrize("tool", ["chains", "search", "many"])
 @pytest.mark.parametrize("backend", ["loky", "threading", "dask"])
-def test_torch_uses_one_thread_in_every_worker(backend, tool, request, tmp_path, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_torch_uses_one_thread_in_every_worker(backend, tool, request, tmp_path, square_experiments, ladder_known):
+    X, Y = square_experiments
     if backend == "dask":
         request.getfixturevalue("dask_client")
     # A machine with many cores gives every process several threads by itself; here two are asked for.
@@ -173,15 +173,15 @@ def test_memory_caches_the_fit_of_a_prior(tmp_path):
     assert not fit.check_call_in_cache(clone(prior).set_params(random_state=1), graphs)
 
 
-def test_memory_caches_the_fit_of_an_identifier(tmp_path, quick, square_pairs, ladder_known):
+def test_memory_caches_the_fit_of_an_identifier(tmp_path, quick, square_experiments, ladder_known):
     fit = joblib.Memory(tmp_path, verbose=0).cache(LangevinSystemIdentifier.fit)
-    first = fit(clone(quick), *square_pairs, ladder_known)
-    assert fit.check_call_in_cache(clone(quick), *square_pairs, ladder_known)
-    assert_same_fit(fit(clone(quick), *square_pairs, ladder_known), first)
-    assert not fit.check_call_in_cache(clone(quick), *square_pairs, None)
+    first = fit(clone(quick), *square_experiments, ladder_known)
+    assert fit.check_call_in_cache(clone(quick), *square_experiments, ladder_known)
+    assert_same_fit(fit(clone(quick), *square_experiments, ladder_known), first)
+    assert not fit.check_call_in_cache(clone(quick), *square_experiments, None)
 
 
-def test_fitted_identifiers_hash_alike(quick, frozen_prior, square_pairs, ladder_known):
-    one, other = (clone(quick).set_params(prior=frozen_prior).fit(*square_pairs, ladder_known) for _ in range(2))
+def test_fitted_identifiers_hash_alike(quick, frozen_prior, square_experiments, ladder_known):
+    one, other = (clone(quick).set_params(prior=frozen_prior).fit(*square_experiments, ladder_known) for _ in range(2))
     assert joblib.hash(one) == joblib.hash(other)
     assert joblib.hash(AdamSystemIdentifier("heat")) != joblib.hash(AdamSystemIdentifier("arma"))

@@ -1,7 +1,7 @@
 """Searches and curves of scikit-learn, as its users call them.
 
-Unless a test says otherwise there are as many pairs as nodes: the case in which an array that tells what is known of
-the network would be sliced together with the data.
+Unless a test says otherwise there are as many experiments as nodes: the case in which an array that tells what is known
+of the network would be sliced together with the data.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def by_hand(estimator, X, Y, known, splits):
 
 
 @ROUTING
-def test_cross_validate_holds_out_pairs(routing, quick, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_cross_validate_holds_out_experiments(routing, quick, square_experiments, ladder_known):
+    X, Y = square_experiments
     cv = KFold(4)
     result = cross_validate(quick, X, Y, cv=cv, params={"known_mask": ladder_known}, return_estimator=True)
     fits, scores = by_hand(quick, X, Y, ladder_known, list(cv.split(X)))
@@ -76,8 +76,8 @@ def test_cross_validate_holds_out_pairs(routing, quick, square_pairs, ladder_kno
 
 
 @ROUTING
-def test_cross_val_predict_gives_every_pair_once(routing, quick, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_cross_val_predict_gives_every_pair_once(routing, quick, square_experiments, ladder_known):
+    X, Y = square_experiments
     predicted = cross_val_predict(quick, X, Y, cv=LeaveOneOut(), params={"known_mask": ladder_known})
     assert predicted.shape == Y.shape
     for left_out in (0, 5):
@@ -87,8 +87,8 @@ def test_cross_val_predict_gives_every_pair_once(routing, quick, square_pairs, l
 
 
 @ROUTING
-def test_grid_search_ranks_by_held_out_prediction(routing, quick, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_grid_search_ranks_by_held_out_prediction(routing, quick, square_experiments, ladder_known):
+    X, Y = square_experiments
     cv = KFold(2)
     grid = {"filter": [PolynomialFilter(0), "heat"], "n_levels": [2, 3]}
     search = GridSearchCV(quick, grid, cv=cv).fit(X, Y, known_mask=ladder_known)
@@ -103,7 +103,7 @@ def test_grid_search_ranks_by_held_out_prediction(routing, quick, square_pairs, 
 
 
 @ROUTING
-def test_randomized_search_over_the_samplers_settings(routing, quick, square_pairs, ladder_known):
+def test_randomized_search_over_the_samplers_settings(routing, quick, square_experiments, ladder_known):
     distributions = {
         "n_levels": randint(2, 5),
         "n_steps": [1, 2],
@@ -114,43 +114,43 @@ def test_randomized_search_over_the_samplers_settings(routing, quick, square_pai
         "n_sweeps": [0, 4],
     }
     search = RandomizedSearchCV(quick, distributions, n_iter=5, cv=2, random_state=0, error_score="raise")
-    search.fit(*square_pairs, known_mask=ladder_known)
+    search.fit(*square_experiments, known_mask=ladder_known)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_estimator_.known_edges_ is ladder_known
 
 
 @ROUTING
 @pytest.mark.parametrize("resource", ["n_samples", "n_chains"])
-def test_halving_search_over_pairs_and_over_chains(routing, resource, quick, square_pairs, ladder_known):
+def test_halving_search_over_pairs_and_over_chains(routing, resource, quick, square_experiments, ladder_known):
     """The resource that grows from round to round may be the pairs, or the number of chains."""
     budget = {"min_resources": 4, "max_resources": 8} if resource == "n_samples" else {"max_resources": 4}
     search = HalvingGridSearchCV(
         quick, {"filter": [PolynomialFilter(0), "heat"]}, resource=resource, factor=2, cv=2, random_state=0, **budget
-    ).fit(*square_pairs, known_mask=ladder_known)
+    ).fit(*square_experiments, known_mask=ladder_known)
     assert search.n_iterations_ == 2
     assert search.best_params_["filter"] == "heat"
     assert search.best_estimator_.known_edges_ is ladder_known
 
 
 @ROUTING
-def test_learning_curve_rises_with_pairs(routing, quick, ladder, ladder_known):
-    X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=40, noise_std=1.0, random_state=0)
+def test_learning_curve_rises_with_experiments(routing, quick, ladder, ladder_known):
+    X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=40, noise_std=1.0, random_state=0)
     sizes, train, test = learning_curve(
         quick, X, Y, train_sizes=[2, 8, 20], cv=ShuffleSplit(4, random_state=0), params={"known_mask": ladder_known}
     )
     np.testing.assert_array_equal(sizes, [2, 8, 20])
     assert test.mean(1)[2] > test.mean(1)[0]
     assert train.shape == test.shape == (3, 4)
-    # The square trap at one point of the curve: a training set of as many pairs as there are nodes.
+    # The square trap at one point of the curve: a training set of as many experiments as there are nodes.
     assert np.isfinite(test).all()
 
 
 @ROUTING
-def test_validation_curve_over_the_order_of_the_filter(routing, quick, square_pairs, ladder_known):
+def test_validation_curve_over_the_order_of_the_filter(routing, quick, square_experiments, ladder_known):
     polynomial = clone(quick).set_params(filter=PolynomialFilter())
     train, test = validation_curve(
         polynomial,
-        *square_pairs,
+        *square_experiments,
         param_name="filter__order",
         param_range=[0, 1, 2],
         cv=2,
@@ -161,9 +161,9 @@ def test_validation_curve_over_the_order_of_the_filter(routing, quick, square_pa
 
 
 @ROUTING
-def test_permuted_outputs_score_worse(routing, quick, square_pairs, ladder_known):
+def test_permuted_outputs_score_worse(routing, quick, square_experiments, ladder_known):
     score, permuted, p_value = permutation_test_score(
-        quick, *square_pairs, cv=2, n_permutations=9, random_state=0, params={"known_mask": ladder_known}
+        quick, *square_experiments, cv=2, n_permutations=9, random_state=0, params={"known_mask": ladder_known}
     )
     assert score > permuted.max()
     assert p_value == pytest.approx(0.1)
@@ -172,19 +172,19 @@ def test_permuted_outputs_score_worse(routing, quick, square_pairs, ladder_known
 # What can be searched
 
 
-def test_priors_are_a_choice_like_any_other(quick, square_pairs, ladder_known, frozen_prior):
+def test_priors_are_a_choice_like_any_other(quick, square_experiments, ladder_known, frozen_prior):
     grid = {"prior": [None, ErdosRenyiPrior(0.4), frozen_prior]}
-    search = GridSearchCV(quick, grid, cv=2, error_score="raise").fit(*square_pairs, known_mask=ladder_known)
+    search = GridSearchCV(quick, grid, cv=2, error_score="raise").fit(*square_experiments, known_mask=ladder_known)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     # The frozen prior does take part: its scores are those of a fit with it, and not those without.
     with_it = cross_val_score(
-        clone(quick).set_params(prior=frozen_prior), *square_pairs, cv=2, params={"known_mask": ladder_known}
+        clone(quick).set_params(prior=frozen_prior), *square_experiments, cv=2, params={"known_mask": ladder_known}
     )
     assert search.cv_results_["mean_test_score"][2] == pytest.approx(with_it.mean())
 
 
 @ROUTING
-def test_siblings_are_alternative_steps_of_one_pipeline(routing, siblings, square_pairs, ladder_known):
+def test_siblings_are_alternative_steps_of_one_pipeline(routing, siblings, square_experiments, ladder_known):
     pipeline = Pipeline([("identify", siblings["sampling"])])
     told = {"known_mask" if routing else "identify__known_mask": ladder_known}
     grid = [
@@ -192,7 +192,7 @@ def test_siblings_are_alternative_steps_of_one_pipeline(routing, siblings, squar
         {"identify": [siblings["no prior"]], "identify__n_steps": [5]},
         {"identify": [siblings["Adam"]], "identify__n_iterations": [5, 100]},
     ]
-    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(*square_pairs, **told)
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(*square_experiments, **told)
     assert len(search.cv_results_["params"]) == 5
     assert {type(params["identify"]) for params in search.cv_results_["params"]} == {
         LangevinSystemIdentifier,
@@ -228,7 +228,7 @@ def test_grid_search_recovers_family_and_order(truth):
     for seed in range(3):
         network = nx.to_numpy_array(nx.gnp_random_graph(7, 0.4, seed=seed))
         known = hide_edges(network, fraction=0.4, random_state=seed)
-        X, Y = make_system(network, FILTERS[truth], theta=THETAS[truth], n_pairs=24, random_state=seed)
+        X, Y = make_system(network, FILTERS[truth], theta=THETAS[truth], n_experiments=24, random_state=seed)
         short = LangevinSystemIdentifier(n_chains=4, n_levels=2, n_steps=1, n_sweeps=10, random_state=0)
         search = GridSearchCV(short, CANDIDATES, cv=3, refit=first_good_enough).fit(X, Y, known_mask=known)
         assert CANDIDATE_NAMES[search.best_index_] == truth, f"seed {seed}"
@@ -254,30 +254,30 @@ def search_of(estimator, tool):
 
 @ROUTING
 @pytest.mark.parametrize("tool", ["grid", "randomized", "halving"])
-def test_a_raw_mask_is_caught_in_every_search(tool, routing, quick, square_pairs, ladder_known):
+def test_a_raw_mask_is_caught_in_every_search(tool, routing, quick, square_experiments, ladder_known):
     with pytest.raises(ValueError, match=SLICED):
-        search_of(quick, tool).fit(*square_pairs, known_mask=ladder_known.to_array())
+        search_of(quick, tool).fit(*square_experiments, known_mask=ladder_known.to_array())
 
 
 @ROUTING
 @pytest.mark.parametrize("tool", [cross_validate, cross_val_score, cross_val_predict, learning_curve])
-def test_a_raw_mask_is_caught_in_every_function(tool, routing, quick, square_pairs, ladder_known):
+def test_a_raw_mask_is_caught_in_every_function(tool, routing, quick, square_experiments, ladder_known):
     options = {} if tool is cross_val_predict else {"error_score": "raise"}
     if tool is learning_curve:
         options["train_sizes"] = [2, 4]
     with pytest.raises(ValueError, match=SLICED):
-        tool(quick, *square_pairs, cv=2, params={"known_mask": ladder_known.to_array()}, **options)
+        tool(quick, *square_experiments, cv=2, params={"known_mask": ladder_known.to_array()}, **options)
 
 
-def test_a_raw_boolean_mask_with_its_values_is_caught(quick, square_pairs, ladder, ladder_known):
+def test_a_raw_boolean_mask_with_its_values_is_caught(quick, square_experiments, ladder, ladder_known):
     told = {"known_mask": ladder_known.mask, "known_adjacency": ladder}
     with pytest.raises(ValueError, match=SLICED):
-        cross_val_score(quick, *square_pairs, cv=2, params=told, error_score="raise")
+        cross_val_score(quick, *square_experiments, cv=2, params=told, error_score="raise")
 
 
 def test_a_raw_mask_of_another_length_passes_and_is_right(quick, ladder, ladder_known):
-    """With more pairs than nodes nothing is sliced, and a raw array means what a KnownEdges means."""
-    X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=10, random_state=0)
+    """With more experiments than nodes nothing is sliced, and a raw array means what a KnownEdges means."""
+    X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=10, random_state=0)
     raw, wrapped = (
         cross_val_score(quick, X, Y, cv=2, params={"known_mask": known})
         for known in (ladder_known.to_array(), ladder_known)
@@ -285,7 +285,7 @@ def test_a_raw_mask_of_another_length_passes_and_is_right(quick, ladder, ladder_
     np.testing.assert_array_equal(raw, wrapped)
 
 
-def test_the_other_filters_take_part_too(quick, square_pairs, ladder_known):
+def test_the_other_filters_take_part_too(quick, square_experiments, ladder_known):
     grid = {"filter": [ARMAFilter(), "arma", "heat", PolynomialFilter(1)]}
-    search = GridSearchCV(quick, grid, cv=2, error_score="raise").fit(*square_pairs, known_mask=ladder_known)
+    search = GridSearchCV(quick, grid, cv=2, error_score="raise").fit(*square_experiments, known_mask=ladder_known)
     assert search.cv_results_["mean_test_score"][0] == search.cv_results_["mean_test_score"][1]

@@ -27,16 +27,16 @@ def careful():
 
 
 @pytest.fixture(scope="session")
-def polynomial_pairs(ladder):
-    return make_system(ladder, "polynomial", theta=[0.6, 0.3, -0.2], n_pairs=30, noise_std=0.3, random_state=0)
+def polynomial_experiments(ladder):
+    return make_system(ladder, "polynomial", theta=[0.6, 0.3, -0.2], n_experiments=30, noise_std=0.3, random_state=0)
 
 
 # Units
 
 
-def test_one_factor_for_all_nodes_scales_theta_and_nothing_else(careful, ladder, ladder_known, polynomial_pairs):
+def test_one_factor_for_all_nodes_scales_theta_and_nothing_else(careful, ladder, ladder_known, polynomial_experiments):
     """Y = h X means c Y = (c / b) h (b X), and a polynomial's theta takes the factor as it is."""
-    X, Y = polynomial_pairs
+    X, Y = polynomial_experiments
     plain = clone(careful).fit(X, Y, ladder_known)
     milli = make_pipeline(FunctionTransformer(lambda X: 1e-3 * X), careful)
     scaled = TransformedTargetRegressor(milli, func=_per_cent, inverse_func=_from_per_cent)
@@ -78,7 +78,7 @@ def test_standardised_columns_belong_to_no_undirected_network(ladder, ladder_kno
 
 def test_standardised_columns_do_little_where_nodes_are_alike(ladder, ladder_known, careful):
     """With inputs of one strength the scaler comes near one factor, and the network is found in spite of it."""
-    X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=200, noise_std=0.1, random_state=0)
+    X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=200, noise_std=0.1, random_state=0)
     identity = StandardScaler(with_mean=False)
     target = TransformedTargetRegressor(clone(careful), transformer=FunctionTransformer(_tenth, _tenfold))
     pipeline = Pipeline([("scale", identity), ("identify", target)])
@@ -99,7 +99,7 @@ def _tenfold(values):
 
 def test_column_transformer_picks_nodes_by_name(careful, ladder):
     """Three sensors among the columns are no nodes of the network; what is known speaks of the nodes alone."""
-    X, Y = make_system(ladder, "polynomial", theta=[0.6, 0.3, -0.2], n_pairs=30, noise_std=0.3, random_state=0)
+    X, Y = make_system(ladder, "polynomial", theta=[0.6, 0.3, -0.2], n_experiments=30, noise_std=0.3, random_state=0)
     frame = pd.DataFrame(X, columns=NAMES)
     frame.insert(0, "temperature", 20.0)
     frame["day"] = np.arange(30)
@@ -115,8 +115,8 @@ def test_column_transformer_picks_nodes_by_name(careful, ladder):
     np.testing.assert_array_equal(by_pattern.fit_transform(frame), X)
 
 
-def test_feature_names_are_kept_and_checked(quick, ladder_known, square_pairs):
-    X, Y = square_pairs
+def test_feature_names_are_kept_and_checked(quick, ladder_known, square_experiments):
+    X, Y = square_experiments
     frame = pd.DataFrame(X, columns=NAMES)
     quick.fit(frame, pd.DataFrame(Y, columns=NAMES), ladder_known)
     assert list(quick.feature_names_in_) == NAMES
@@ -128,8 +128,8 @@ def test_feature_names_are_kept_and_checked(quick, ladder_known, square_pairs):
 
 
 @pytest.mark.parametrize("transform", ["default", "pandas"])
-def test_set_output_reaches_the_identifier(transform, quick, ladder_known, square_pairs):
-    X, Y = square_pairs
+def test_set_output_reaches_the_identifier(transform, quick, ladder_known, square_experiments):
+    X, Y = square_experiments
     pipeline = make_pipeline(StandardScaler(with_std=False), quick).set_output(transform=transform)
     pipeline.fit(pd.DataFrame(X, columns=NAMES), Y, langevinsystemidentifier__known_mask=ladder_known)
     assert hasattr(pipeline[-1], "feature_names_in_") == (transform == "pandas")
@@ -171,9 +171,9 @@ def grids_of(edge_lists):
 # Routing
 
 
-def test_routing_passes_what_is_known_through_everything(quick, ladder_known, square_pairs):
+def test_routing_passes_what_is_known_through_everything(quick, ladder_known, square_experiments):
     """Search of a target of a pipeline, on the square system: no prefix anywhere."""
-    X, Y = square_pairs
+    X, Y = square_experiments
     with sklearn.config_context(enable_metadata_routing=True):
         inner = Pipeline([("shift", StandardScaler(with_std=False)), ("identify", quick)])
         target = TransformedTargetRegressor(inner, transformer=StandardScaler(with_std=False))
@@ -185,35 +185,35 @@ def test_routing_passes_what_is_known_through_everything(quick, ladder_known, sq
     assert search.cv_results_["mean_test_score"][1] == pytest.approx(scores.mean())
 
 
-def test_routing_can_be_refused(quick, ladder_known, square_pairs):
+def test_routing_can_be_refused(quick, ladder_known, square_experiments):
     with sklearn.config_context(enable_metadata_routing=True):
         deaf = make_pipeline(clone(quick).set_fit_request(known_mask=False))
         with pytest.raises(TypeError, match="known_mask"):
-            deaf.fit(*square_pairs, known_mask=ladder_known)
+            deaf.fit(*square_experiments, known_mask=ladder_known)
         renamed = make_pipeline(clone(quick).set_fit_request(known_mask="map"))
-        assert renamed.fit(*square_pairs, map=ladder_known)[-1].known_edges_ is ladder_known
+        assert renamed.fit(*square_experiments, map=ladder_known)[-1].known_edges_ is ladder_known
 
 
-def test_without_routing_a_pipeline_wants_the_prefix(quick, ladder_known, square_pairs):
+def test_without_routing_a_pipeline_wants_the_prefix(quick, ladder_known, square_experiments):
     pipeline = make_pipeline(quick)
     with pytest.raises(ValueError, match="stepname__parameter"):
-        pipeline.fit(*square_pairs, known_mask=ladder_known)
-    fitted = pipeline.fit(*square_pairs, langevinsystemidentifier__known_mask=ladder_known)
+        pipeline.fit(*square_experiments, known_mask=ladder_known)
+    fitted = pipeline.fit(*square_experiments, langevinsystemidentifier__known_mask=ladder_known)
     assert fitted[-1].known_edges_ is ladder_known
 
 
-def test_predictions_in_a_pipeline_are_out_of_fold(quick, ladder_known, square_pairs):
+def test_predictions_in_a_pipeline_are_out_of_fold(quick, ladder_known, square_experiments):
     pipeline = make_pipeline(FunctionTransformer(), quick)
     told = {"langevinsystemidentifier__known_mask": ladder_known}
-    inside = cross_val_predict(pipeline, *square_pairs, cv=2, params=told)
-    bare = cross_val_predict(quick, *square_pairs, cv=2, params={"known_mask": ladder_known})
+    inside = cross_val_predict(pipeline, *square_experiments, cv=2, params=told)
+    bare = cross_val_predict(quick, *square_experiments, cv=2, params={"known_mask": ladder_known})
     np.testing.assert_array_equal(inside, bare)
 
 
 # Looks
 
 
-def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_pairs):
+def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_experiments):
     identifier = clone(quick).set_params(prior=frozen_prior)
     pipeline = make_pipeline(StandardScaler(with_std=False), identifier)
     for estimator in (quick, pipeline, GridSearchCV(pipeline, {"langevinsystemidentifier__n_chains": [1]})):
@@ -221,7 +221,7 @@ def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_pairs):
         assert "LangevinSystemIdentifier" in html
     assert "StandardScaler" in pipeline._repr_html_()
     assert "Not fitted" in quick._repr_html_()
-    assert "Fitted" in clone(quick).fit(*square_pairs, ladder_known)._repr_html_()
+    assert "Fitted" in clone(quick).fit(*square_experiments, ladder_known)._repr_html_()
 
 
 def test_text_shows_what_was_changed_and_no_more(quick):

@@ -33,15 +33,15 @@ from sklearn_graphid.scorers import (
 
 
 @pytest.fixture
-def fitted(quick, square_pairs, ladder_known):
-    return quick.fit(*square_pairs, ladder_known)
+def fitted(quick, square_experiments, ladder_known):
+    return quick.fit(*square_experiments, ladder_known)
 
 
 # What they measure
 
 
-def test_log_likelihood_is_that_of_independent_normal_outputs(fitted, square_pairs):
-    X, Y = square_pairs
+def test_log_likelihood_is_that_of_independent_normal_outputs(fitted, square_experiments):
+    X, Y = square_experiments
     density = norm(loc=fitted.predict(X), scale=fitted.noise_std_)
     assert log_likelihood_scorer(fitted, X, Y) == pytest.approx(density.logpdf(Y).mean(), rel=1e-12)
     gaps = Y.copy()
@@ -49,8 +49,8 @@ def test_log_likelihood_is_that_of_independent_normal_outputs(fitted, square_pai
     assert log_likelihood_scorer(fitted, X, gaps) == pytest.approx(np.nanmean(density.logpdf(gaps)), rel=1e-12)
 
 
-def test_r2_is_that_of_scikit_learn_and_takes_gaps(fitted, square_pairs):
-    X, Y = square_pairs
+def test_r2_is_that_of_scikit_learn_and_takes_gaps(fitted, square_experiments):
+    X, Y = square_experiments
     theirs = r2_score(Y, fitted.predict(X), multioutput="variance_weighted")
     assert r2_scorer(fitted, X, Y) == pytest.approx(theirs, rel=1e-12)
     assert r2_scorer(fitted, X, Y) == pytest.approx(fitted.score(X, Y), rel=1e-12)
@@ -62,29 +62,29 @@ def test_r2_is_that_of_scikit_learn_and_takes_gaps(fitted, square_pairs):
         get_sklearn_scorer("r2")(fitted, X, gaps)
 
 
-def test_edges_are_scored_on_unknown_pairs_only(fitted, ladder, ladder_known, square_pairs):
+def test_edges_are_scored_on_unknown_pairs_only(fitted, ladder, ladder_known, square_experiments):
     unknown = ladder_known.unknown_pairs()
     truth = ladder[unknown]
     for known in (ladder_known, ladder_known.mask, ladder_known.to_array(), None):
-        f1 = make_edge_f1_scorer(nx.from_numpy_array(ladder), known)(fitted, *square_pairs)
+        f1 = make_edge_f1_scorer(nx.from_numpy_array(ladder), known)(fitted, *square_experiments)
         assert f1 == pytest.approx(f1_score(truth, fitted.adjacency_[unknown]))
-        auc = make_edge_roc_auc_scorer(ladder, known)(fitted, *square_pairs)
+        auc = make_edge_roc_auc_scorer(ladder, known)(fitted, *square_experiments)
         assert auc == pytest.approx(roc_auc_score(truth, fitted.edge_probabilities_[unknown]))
 
 
-def test_one_output_may_be_flat(quick, square_pairs, ladder_known):
-    X, Y = square_pairs
+def test_one_output_may_be_flat(quick, square_experiments, ladder_known):
+    X, Y = square_experiments
     flat = quick.set_params(observed_nodes=[2]).fit(X, Y[:, 2], ladder_known)
     density = norm(loc=flat.predict(X), scale=flat.noise_std_)
     assert log_likelihood_scorer(flat, X, Y[:, 2]) == pytest.approx(density.logpdf(Y[:, 2]).mean())
     assert r2_scorer(flat, X, Y[:, 2]) == pytest.approx(flat.score(X, Y[:, 2]))
 
 
-def test_names(fitted, square_pairs):
+def test_names(fitted, square_experiments):
     assert get_scorer_names() == ["log_likelihood", "r2"]
     assert [get_scorer(name) for name in get_scorer_names()] == [log_likelihood_scorer, r2_scorer]
-    error = get_scorer("neg_mean_squared_error")(fitted, *square_pairs)
-    assert error == pytest.approx(-np.mean((fitted.predict(square_pairs[0]) - square_pairs[1]) ** 2))
+    error = get_scorer("neg_mean_squared_error")(fitted, *square_experiments)
+    assert error == pytest.approx(-np.mean((fitted.predict(square_experiments[0]) - square_experiments[1]) ** 2))
     with pytest.raises(ValueError, match="scoring='beauty' is not known; expected one of log_likelihood, r2"):
         get_scorer("beauty")
 
@@ -95,7 +95,7 @@ def test_names(fitted, square_pairs):
 @pytest.mark.parametrize("routing", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_several_scorers_and_refit(n_jobs, routing, ladder, ladder_known):
-    X, Y = make_system(ladder, PolynomialFilter(1), theta=[0.6, 0.4], n_pairs=16, random_state=0)
+    X, Y = make_system(ladder, PolynomialFilter(1), theta=[0.6, 0.4], n_experiments=16, random_state=0)
     short = LangevinSystemIdentifier(PolynomialFilter(), n_chains=2, n_levels=3, n_steps=1, n_sweeps=8, random_state=0)
     scoring = {
         "r2": "r2",
@@ -118,8 +118,8 @@ def test_several_scorers_and_refit(n_jobs, routing, ladder, ladder_known):
 
 
 @pytest.mark.parametrize("scorer", [log_likelihood_scorer, r2_scorer])
-def test_gaps_in_the_outputs_survive_cross_validation(scorer, quick, ladder_known, square_pairs):
-    X, Y = square_pairs
+def test_gaps_in_the_outputs_survive_cross_validation(scorer, quick, ladder_known, square_experiments):
+    X, Y = square_experiments
     Y = Y.copy()
     Y[::3, 1] = np.nan
     scores = cross_val_score(
@@ -130,7 +130,7 @@ def test_gaps_in_the_outputs_survive_cross_validation(scorer, quick, ladder_know
 
 def test_log_likelihood_punishes_certainty_that_r2_cannot_see(ladder):
     """Two identifiers that know the network, one of which believes in a tenth of the noise."""
-    X, Y = make_system(ladder, "heat", theta=[0.5], n_pairs=12, noise_std=1.0, random_state=0)
+    X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=12, noise_std=1.0, random_state=0)
     right = LangevinSystemIdentifier("heat", noise_std=1.0, n_chains=2, n_levels=4, random_state=0)
     fits = [clone(right).set_params(noise_std=noise).fit(X, Y, ladder) for noise in (1.0, 0.1)]
     r2 = [r2_scorer(fit, X, Y) for fit in fits]
@@ -140,27 +140,27 @@ def test_log_likelihood_punishes_certainty_that_r2_cannot_see(ladder):
     assert log_likelihood[0] - log_likelihood[1] == pytest.approx(49.5 - np.log(10), rel=0.25)
 
 
-def test_scorers_see_through_pipelines(quick, ladder, ladder_known, square_pairs):
+def test_scorers_see_through_pipelines(quick, ladder, ladder_known, square_experiments):
     pipeline = make_pipeline(FunctionTransformer(), clone(quick))
     told = {"langevinsystemidentifier__known_mask": ladder_known}
     scoring = {"log_likelihood": log_likelihood_scorer, "f1": make_edge_f1_scorer(ladder)}
-    wrapped = cross_validate(pipeline, *square_pairs, scoring=scoring, cv=2, params=told)
-    bare = cross_validate(quick, *square_pairs, scoring=scoring, cv=2, params={"known_mask": ladder_known})
+    wrapped = cross_validate(pipeline, *square_experiments, scoring=scoring, cv=2, params=told)
+    bare = cross_validate(quick, *square_experiments, scoring=scoring, cv=2, params={"known_mask": ladder_known})
     for name in ("test_log_likelihood", "test_f1"):
         np.testing.assert_array_equal(wrapped[name], bare[name])
 
 
-def test_scorers_can_be_pickled(fitted, ladder, ladder_known, square_pairs):
+def test_scorers_can_be_pickled(fitted, ladder, ladder_known, square_experiments):
     for scorer in (make_edge_f1_scorer(ladder, ladder_known), make_edge_roc_auc_scorer(ladder), log_likelihood_scorer):
-        assert pickle.loads(pickle.dumps(scorer))(fitted, *square_pairs) == scorer(fitted, *square_pairs)
+        assert pickle.loads(pickle.dumps(scorer))(fitted, *square_experiments) == scorer(fitted, *square_experiments)
 
 
-def test_the_truth_is_the_scorers_own(fitted, ladder, square_pairs):
+def test_the_truth_is_the_scorers_own(fitted, ladder, square_experiments):
     truth = ladder.copy()
     scorer = make_edge_f1_scorer(truth)
-    before = scorer(fitted, *square_pairs)
+    before = scorer(fitted, *square_experiments)
     truth[:] = 0
-    assert scorer(fitted, *square_pairs) == before
+    assert scorer(fitted, *square_experiments) == before
 
 
 # What makes no sense
@@ -176,8 +176,8 @@ def test_wrong_truths_are_refused_at_once(ladder):
             make(ladder, np.zeros((8, 7)))
 
 
-def test_what_cannot_be_scored_says_so(quick, fitted, ladder, square_pairs):
-    X, Y = square_pairs
+def test_what_cannot_be_scored_says_so(quick, fitted, ladder, square_experiments):
+    X, Y = square_experiments
     f1 = make_edge_f1_scorer(ladder)
     with pytest.raises(NotFittedError):
         f1(clone(quick), X, Y)

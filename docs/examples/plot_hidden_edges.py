@@ -1,9 +1,9 @@
 """
-Find the hidden links of a grid
+Find the hidden edges of a grid
 ===============================
 
-A grid has 42 nodes and 74 links. A quarter of all pairs of nodes is hidden: they may or may not be links. We put ten
-signals in, measure what comes out, and ask which of the hidden pairs are links.
+A grid has 42 nodes and 74 edges. A quarter of all pairs of nodes is hidden: they may or may not be edges. We put ten
+signals in, measure what comes out, and ask which of the hidden pairs are edges.
 """
 
 # %%
@@ -16,7 +16,7 @@ from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
 network = make_grid_graphs(1, shuffle_nodes=False, random_state=7)[0]
 theta = [-0.035, 0.097, -0.036]
-X, Y = make_system(network, "polynomial", theta, n_pairs=10, random_state=7)
+X, Y = make_system(network, "polynomial", theta, n_experiments=10, random_state=7)
 known = hide_edges(network, fraction=0.25, random_state=7)
 print(known)
 
@@ -30,7 +30,7 @@ from sklearn_graphid.metrics import edge_f1_score
 
 identifier = LangevinSystemIdentifier("polynomial", prior=load_prior("grids"), random_state=0)
 identifier.fit(X, Y, known)
-print(f"F1 score of the hidden links: {edge_f1_score(network, identifier.adjacency_, known):.2f}")
+print(f"F1 score of the hidden edges: {edge_f1_score(network, identifier.adjacency_, known):.2f}")
 
 # %%
 # What was hidden, and what was found
@@ -44,7 +44,7 @@ from sklearn_graphid.plotting import GraphDisplay, ThetaDisplay
 row, column = np.divmod(np.arange(42), 6)
 look = {"pos": np.column_stack([row, -column])}
 figure, (truth_ax, known_ax, found_ax) = plt.subplots(1, 3, figsize=(13.5, 4.6), layout="constrained")
-hidden = {"inferred": {"label": "hidden link", "color": "black", "linewidth": 2.6}}
+hidden = {"inferred": {"label": "hidden edge", "color": "black", "linewidth": 2.6}}
 GraphDisplay.from_predictions(network, known, ax=truth_ax, styles=hidden, **look)
 GraphDisplay.from_predictions(known.values, known, ax=known_ax, show_unknown=True, **look)
 GraphDisplay.from_estimator(identifier, true_adjacency=network, ax=found_ax, **look)
