@@ -51,9 +51,9 @@ def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, thr
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The true network.
+        The true graph.
     predicted : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The identified network, or edge probabilities. Only unknown pairs are read.
+        The identified graph, or edge probabilities. Only unknown pairs are read.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
         What was known: a `KnownEdges`, an array with 0 and 1 where a pair was known and nan where it was not,
         or a boolean array (True = known). None: nothing was known, every pair counts.
@@ -90,7 +90,7 @@ def edge_roc_auc_score(true_adjacency: Any, edge_probabilities: Any, known: Any 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The true network.
+        The true graph.
     edge_probabilities : array of shape (n_nodes, n_nodes)
         Edge probabilities, or any score that is larger where an edge is more likely. Only unknown pairs are
         read.
@@ -131,7 +131,7 @@ def edge_calibration_error(
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
-        The true network, or the networks of several systems, whose pairs are pooled.
+        The true graph, or the graphs of several systems, whose pairs are pooled.
     edge_probabilities : array of shape (n_nodes, n_nodes), or list of these
         Edge probabilities; a list of the same length where `true_adjacency` is one. Only unknown pairs are
         read.
@@ -277,7 +277,7 @@ def _unknown_pairs(
 
 def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[Any, Any, Any]]:
     """One tuple for each system, of which there may be one or a list."""
-    if not _is_list_of_networks(true_adjacency):
+    if not _is_list_of_graphs(true_adjacency):
         return [(true_adjacency, predicted, known)]
     n_systems = len(true_adjacency)
     known = [None] * n_systems if known is None else known
@@ -291,7 +291,7 @@ def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[A
     return list(zip(true_adjacency, predicted, known, strict=True))
 
 
-def _is_list_of_networks(argument: Any) -> bool:
+def _is_list_of_graphs(argument: Any) -> bool:
     if isinstance(argument, NamedMatrix):  # a tuple, too, but of one matrix and its names
         return False
     if not isinstance(argument, Sequence):

@@ -135,12 +135,12 @@ def outputs_r2(outputs: FloatArray, predicted: FloatArray, sample_weight: Any = 
 
 
 def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
-    """Make a scorer of the edges that were found, for systems whose network is known after all.
+    """Make a scorer of the edges that were found, for systems whose graph is known after all.
 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The true network.
+        The true graph.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
         What the identifier is told, as in `sklearn_graphid.metrics.edge_f1_score`; only the other pairs count. None:
         what the fitted identifier was told, its `known_edges_`.
@@ -173,12 +173,12 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
 
 
 def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
-    """Make a scorer of the edge probabilities, for systems whose network is known after all.
+    """Make a scorer of the edge probabilities, for systems whose graph is known after all.
 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The true network.
+        The true graph.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
         What the identifier is told; only the other pairs count. None: what the fitted identifier was told.
 

@@ -32,7 +32,7 @@ def make_system(
     return_theta: bool = False,
     random_state: Any = None,
 ) -> tuple[FloatArray, ...]:
-    """Simulate experiments of a process on a network.
+    """Simulate experiments of a process on a graph.
 
     Inputs are independent and uniform on [-input_scale, input_scale]; the output of input x is h_theta(A) x
     plus independent normal noise. The inputs drawn for a `random_state` do not depend on filter, theta or
@@ -41,7 +41,7 @@ def make_system(
     Parameters
     ----------
     adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The network A.
+        The graph A.
     filter : {"polynomial", "heat", "arma"} or filter object, default="polynomial"
         The process h.
     theta : array-like of shape (n_parameters,), default=None
@@ -78,7 +78,7 @@ def make_system(
     >>> bool(np.allclose(Y, X @ adjacency))
     True
     """
-    network = _check_network(adjacency).values
+    graph = _check_graph(adjacency).values
     process = resolve_filter(filter)
     check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
@@ -89,13 +89,13 @@ def make_system(
     # The seed is drawn whether it is needed or not, so that the inputs are the same with a given theta.
     (theta_seed,) = draw_seeds(random, 1)
     parameters = _draw_theta(process, theta_seed) if given is None else given
-    X = random.uniform(-input_scale, input_scale, size=(n_experiments, len(network)))
-    Y = _filtered(network, process, parameters, X) + noise_std * random.standard_normal(X.shape)
+    X = random.uniform(-input_scale, input_scale, size=(n_experiments, len(graph)))
+    Y = _filtered(graph, process, parameters, X) + noise_std * random.standard_normal(X.shape)
     return (X, Y, parameters) if return_theta else (X, Y)
 
 
 def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = None) -> KnownEdges:
-    """Hide a random part of a network.
+    """Hide a random part of a graph.
 
     Exactly `round(fraction * n_pairs)` of the unordered pairs of nodes, edges and non-edges alike, are chosen
     uniformly and become unknown.
@@ -103,7 +103,7 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     Parameters
     ----------
     adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The network.
+        The graph.
     fraction : float, default=0.25
         Share of the pairs to hide, between 0 and 1.
     random_state : int, RandomState instance or None, default=None
@@ -121,15 +121,15 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
     KnownEdges(n_nodes=5, known=6 of 10 pairs)
     """
-    network, names = _check_network(adjacency)
+    graph, names = _check_graph(adjacency)
     fraction = check_number(fraction, "fraction", low=0.0, high=1.0)
-    pairs, mask = EdgeSpace.complete(len(network)), np.ones(network.shape, dtype=bool)
+    pairs, mask = EdgeSpace.complete(len(graph)), np.ones(graph.shape, dtype=bool)
     hidden = check_random_state(random_state).permutation(pairs.n_free)[: round(fraction * pairs.n_free)]
     pairs.select(hidden).write(mask, False)
-    return KnownEdges(mask, network, names)
+    return KnownEdges(mask, graph, names)
 
 
-def _check_network(adjacency: Any) -> NamedMatrix:
+def _check_graph(adjacency: Any) -> NamedMatrix:
     if not isinstance(adjacency, nx.Graph):
         check_numeric(adjacency, "adjacency")
     return check_named_adjacency(adjacency)
@@ -158,10 +158,10 @@ def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
     return array
 
 
-def _filtered(network: FloatArray, process: GraphFilter, theta: FloatArray, inputs: FloatArray) -> FloatArray:
+def _filtered(graph: FloatArray, process: GraphFilter, theta: FloatArray, inputs: FloatArray) -> FloatArray:
     # One thread: the same seed gives the same data, to the last bit, whatever the number of cores.
     with torch_threads(1), torch.no_grad():
-        batch = (torch.as_tensor(array) for array in (network[None], theta[None], inputs))
+        batch = (torch.as_tensor(array) for array in (graph[None], theta[None], inputs))
         outputs: FloatArray = process.apply(*batch)[0].numpy()
     if not np.isfinite(outputs).all():
         raise ValueError(

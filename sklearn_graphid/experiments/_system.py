@@ -25,17 +25,17 @@ class System:
     Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
         Outputs.
     known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-        What the identifier is told of the network, as in its `fit`.
+        What the identifier is told of the graph, as in its `fit`.
     known_adjacency : array, sparse matrix or networkx.Graph, default=None
-        The network where a boolean `known_mask` is True, as in `fit`.
+        The graph where a boolean `known_mask` is True, as in `fit`.
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-        The whole network, where it is known after all. The identifier never sees it.
+        The whole graph, where it is known after all. The identifier never sees it.
     true_theta : array-like of shape (n_parameters,), default=None
         The true parameters, where they are known. The identifier never sees them.
     name : str or None, default=None
         What to call it; None takes its place in the list.
     labels : dict of str to object, default=None
-        Further columns for its row, such as `{"network": "grid"}`.
+        Further columns for its row, such as `{"graph": "grid"}`.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class System:
     >>> ring = nx.cycle_graph(6)
     >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=5, random_state=0)
     >>> System(X, Y, hide_edges(ring, random_state=0), true_adjacency=ring, true_theta=[0.5], name="ring")
-    System('ring', X (5, 6), Y (5, 6), with a known_mask, with a true network, with a true theta)
+    System('ring', X (5, 6), Y (5, 6), with a known_mask, with a true graph, with a true theta)
     """
 
     X: Any
@@ -61,7 +61,7 @@ class System:
         parts = [repr(self.name), f"X {np.shape(self.X)}", f"Y {np.shape(self.Y)}"]
         named = {
             "a known_mask": self.known_mask,
-            "a true network": self.true_adjacency,
+            "a true graph": self.true_adjacency,
             "a true theta": self.true_theta,
         }
         return f"System({', '.join(parts + [f'with {what}' for what, value in named.items() if value is not None])})"

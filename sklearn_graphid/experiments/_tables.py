@@ -43,7 +43,7 @@ def identify_many(
 
         - `name`, and the system's `labels`;
         - `n_nodes`, `n_experiments` and `n_unknown`: its size;
-        - `n_edges`: how many edges the identified network has, and `n_edges_found`: how many of these were unknown;
+        - `n_edges`: how many edges the identified graph has, and `n_edges_found`: how many of these were unknown;
         - `theta` (an array) and `noise_std`;
         - `edge_f1`, `edge_roc_auc`, `edge_calibration_error` and `theta_nrmse` against the truth, nan without it;
         - what numbers the estimator has in `diagnostics_`: of those with an entry for each parameter, the largest R-hat

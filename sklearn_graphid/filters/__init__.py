@@ -1,4 +1,4 @@
-"""Graph filters: the process that turns inputs into outputs on a network."""
+"""Graph filters: the process that turns inputs into outputs on a graph."""
 
 from __future__ import annotations
 

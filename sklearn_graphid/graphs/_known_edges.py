@@ -1,4 +1,4 @@
-"""What is known of a network: for every pair of nodes an edge, no edge, or nothing."""
+"""What is known of a graph: for every pair of nodes an edge, no edge, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identifiers: estimators that find a network and the process on it."""
+"""Identifiers: estimators that find a graph and the process on it."""
 
 from __future__ import annotations
 

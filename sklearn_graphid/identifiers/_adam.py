@@ -100,7 +100,7 @@ class _AdamResult(Identification):
 
 
 class AdamSystemIdentifier(BaseSystemIdentifier):
-    """Identify a network by maximising the likelihood over matrices with entries between 0 and 1.
+    """Identify a graph by maximising the likelihood over matrices with entries between 0 and 1.
 
     The paper's baseline "Adam optimizer".
 
@@ -115,7 +115,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     learning_rate : float, default=0.01
         Adam's learning rate for pairs and theta.
     l1_penalty : float, default=0.0
-        Weight of the sum of the unknown pairs, which favours sparse networks.
+        Weight of the sum of the unknown pairs, which favours sparse graphs.
     threshold : float, default=0.5
         A pair is an edge where it ends above this.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
@@ -128,7 +128,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters, which go with the relaxed matrix.
     theta_refitted_ : ndarray of shape (n_parameters,)

@@ -258,7 +258,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         return outputs_r2(*outputs_and_predictions(self, X, y), sample_weight)
 
     def to_networkx(self) -> nx.Graph:
-        """The identified network.
+        """The identified graph.
 
         Returns
         -------

@@ -119,20 +119,20 @@ def _pass_on_deprecations(caught: list[warnings.WarningMessage]) -> None:
 
 
 class GraphicalLassoIdentifier(StrengthIdentifier):
-    """Identify a network from the largest partial correlations between the outputs.
+    """Identify a graph from the largest partial correlations between the outputs.
 
     The graphical lasso (Friedman, Hastie and Tibshirani [1]_, by :func:`sklearn.covariance.graphical_lasso`) finds a
     sparse inverse of the outputs' correlation matrix. A pair is an edge where the partial correlation is large in
     size. Where edges and non-edges are known, "large" is the cut with the largest F1 score on them; elsewhere the cut
-    that splits the pairs into two groups. theta is then fitted by least squares on the network, with the inputs.
+    that splits the pairs into two groups. theta is then fitted by least squares on the graph, with the inputs.
 
-    The inputs are not used to find the network: they are taken for white noise. What is known sets the cut, and
+    The inputs are not used to find the graph: they are taken for white noise. What is known sets the cut, and
     has no part in the lasso.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The network is found without it; theta is fitted with it.
+        The process. The graph is found without it; theta is fitted with it.
     alpha : float or None, default=None
         The l1 penalty on the inverse of the correlation matrix; between 0 and 1 makes sense. None: 0.7 times
         sqrt(log(n_nodes) / n_experiments), the rate at which chance correlations fall, and at most 0.9.
@@ -148,7 +148,7 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)

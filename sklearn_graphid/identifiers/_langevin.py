@@ -95,7 +95,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters; those of a polynomial are in ascending powers of A.
     theta_std_ : ndarray of shape (n_parameters,)
@@ -105,7 +105,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     theta_refitted_ : ndarray of shape (n_parameters,)
         Maximum-likelihood fit of theta on `adjacency_`.
     theta_standard_error_ : ndarray of shape (n_parameters,)
-        Standard errors of `theta_refitted_`, as if the network were known to be `adjacency_`; infinite where the data
+        Standard errors of `theta_refitted_`, as if the graph were known to be `adjacency_`; infinite where the data
         do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Posterior probability of every edge; 0 or 1 where known.
@@ -243,7 +243,7 @@ def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
         reason = f"its known part lies {deviations_in_words(surprise)} away from the training graphs"
     else:
         return
-    warn_caller(f"the network does not look like what the prior knows: {reason}.")
+    warn_caller(f"the graph does not look like what the prior knows: {reason}.")
 
 
 class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):

@@ -52,9 +52,9 @@ def best_gain(inputs: FloatArray, outputs: FloatArray) -> float:
 def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> FloatArray:
     """The symmetric H that minimises ||Y - X H||^2 + alpha ||H - c I||^2 over what was measured of Y.
 
-    c is the best gain without a network and takes the place of zero: the ridge would otherwise move the effect of a
+    c is the best gain without a graph and takes the place of zero: the ridge would otherwise move the effect of a
     node on itself to others. H is symmetric for every filter of an undirected
-    network that the package has, and each output so tells of two entries.
+    graph that the package has, and each output so tells of two entries.
     """
     measured = ~np.isnan(outputs)
     targets = np.where(measured, outputs, 0.0)
@@ -79,18 +79,18 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
 
 
 class RidgeSystemIdentifier(StrengthIdentifier):
-    """Identify a network from the largest entries of a ridge estimate of the process.
+    """Identify a graph from the largest entries of a ridge estimate of the process.
 
     The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) asks nothing of a graph: H is the
-    symmetric matrix that minimises ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a network. A
+    symmetric matrix that minimises ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A
     pair is an edge where abs(H) is large. Where edges and non-edges are known, "large" is the cut with the largest F1
     score on them; elsewhere the cut that splits the entries into two groups (Otsu [2]_). theta is then fitted by least
-    squares on the network.
+    squares on the graph.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The network is found without it; theta is fitted with it.
+        The process. The graph is found without it; theta is fitted with it.
     alpha : float, default=10.0
         The ridge, for inputs and outputs of unit mean square. It is the ratio of the variance of the noise to that
         of H's entries: more for noisier outputs, whatever the number of experiments.
@@ -102,7 +102,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)

@@ -1,4 +1,4 @@
-"""Identification of an operator and a network that commute."""
+"""Identification of an operator and a graph that commute."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def _laplacian(adjacency: FloatArray) -> FloatArray:
 
 
 def commuting_shift(filter: GraphFilter) -> str:
-    """Which of adjacency and Laplacian the filter commutes with, or comes closer to, on a small irregular network."""
+    """Which of adjacency and Laplacian the filter commutes with, or comes closer to, on a small irregular graph."""
     triangle_with_tail = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64)
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
     theta = filter.constrain(low + 0.75 * (high - low))[None]
     with torch.no_grad(), torch_threads(1):
-        network, signals = torch.tensor(triangle_with_tail)[None], torch.eye(4, dtype=torch.float64)
+        graph, signals = torch.tensor(triangle_with_tail)[None], torch.eye(4, dtype=torch.float64)
         # A filter of the user's may add a constant, and a constant matrix commutes with every Laplacian.
-        varying = filter.apply(network, theta, signals) - filter.apply(network, theta, 0 * signals)
+        varying = filter.apply(graph, theta, signals) - filter.apply(graph, theta, 0 * signals)
     response = varying[0].numpy()
     mismatch = {
         name: np.linalg.norm(response @ shift - shift @ response) / np.linalg.norm(shift)
@@ -53,7 +53,7 @@ def commuting_shift(filter: GraphFilter) -> str:
 
 @dataclass(frozen=True)
 class CommutingObjective:
-    """What the operator H and the network A minimise together.
+    """What the operator H and the graph A minimise together.
 
     ||Y - X H||^2 over what was measured + ridge ||H - gain I||^2 + commutation ||S H - H S||^2
     + sparsity ||A||_1 + closeness ||A - guess||_1, with S the adjacency A or its Laplacian.
@@ -196,7 +196,7 @@ def alternate(
     max_iter: int,
     tol: float,
 ) -> Alternation:
-    """Minimise over the operator and over the network in turn, until no pair moves by more than `tol`."""
+    """Minimise over the operator and over the graph in turn, until no pair moves by more than `tol`."""
     values = [objective.value(operator, adjacency)]
     for _ in range(max_iter):
         operator = objective.operator_step(operator, adjacency)
@@ -209,24 +209,24 @@ def alternate(
 
 
 class RobustFilterIdentifier(StrengthIdentifier):
-    """Identify a network as one that commutes with the process.
+    """Identify a graph as one that commutes with the process.
 
     Robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H, Y = X H,
-    and a filter commutes with the network's shift S, its adjacency matrix or its Laplacian, whatever the filter's
+    and a filter commutes with the graph's shift S, its adjacency matrix or its Laplacian, whatever the filter's
     form. H and the unknown entries of the adjacency matrix A, between 0 and 1, minimise
 
         ||Y - X H||^2 + alpha ||H - c I||^2 + gamma ||S H - H S||^2 + beta ||A||_1 + lambda ||A - A_0||_1
 
     in turn: H by conjugate gradients, A by projected gradients. Known pairs stay as they are. A_0 is a guess of the
-    network. The ridge, which pulls H to the best gain c without a network, is not in [1]_; without it few experiments
+    graph. The ridge, which pulls H to the best gain c without a graph, is not in [1]_; without it few experiments
     leave H undetermined. A pair is an edge where A is large. Where edges and non-edges are known, "large" is the cut
     with the largest F1 score on them; elsewhere the cut that splits the pairs into two groups. theta is then fitted by
-    least squares on the network.
+    least squares on the graph.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. To find the network, only its shift is used; theta is fitted with it.
+        The process. To find the graph, only its shift is used; theta is fitted with it.
     alpha : float, default=10.0
         The ridge, for inputs and outputs of unit mean square.
     commutation_penalty : float, default=10.0
@@ -234,12 +234,12 @@ class RobustFilterIdentifier(StrengthIdentifier):
     l1_penalty : float, default=0.03
         beta, in units of gamma times the mean square of the influences that a node has on the others.
     guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-        A_0, a network of zeros and ones; used where pairs are unknown. None: the network that
+        A_0, a graph of zeros and ones; used where pairs are unknown. None: the graph that
         `RidgeSystemIdentifier` finds.
     guess_penalty : float, default=0.1
-        lambda, in the units of `l1_penalty`. With 0, and no edge known, the empty network is the best one.
+        lambda, in the units of `l1_penalty`. With 0, and no edge known, the empty graph is the best one.
     shift : {"auto", "adjacency", "laplacian"}, default="auto"
-        What the process commutes with. "auto" tries the filter on a small network.
+        What the process commutes with. "auto" tries the filter on a small graph.
     reweighted : bool, default=True
         Reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is the same as
         minimising c log(1 + x / c) in the place of x, with c = 0.1.
@@ -255,7 +255,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
@@ -287,11 +287,11 @@ class RobustFilterIdentifier(StrengthIdentifier):
     >>> import networkx as nx
     >>> from sklearn_graphid import RobustFilterIdentifier
     >>> from sklearn_graphid.datasets import hide_edges, make_system
-    >>> network = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
-    >>> known = hide_edges(network, fraction=0.1, random_state=0)
-    >>> X, Y = make_system(network, "polynomial", theta=[0.5, 0.3, 0.1], n_experiments=60, random_state=0)
+    >>> graph = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
+    >>> known = hide_edges(graph, fraction=0.1, random_state=0)
+    >>> X, Y = make_system(graph, "polynomial", theta=[0.5, 0.3, 0.1], n_experiments=60, random_state=0)
     >>> identifier = RobustFilterIdentifier("polynomial").fit(X, Y, known)
-    >>> bool((identifier.adjacency_ == network).all())
+    >>> bool((identifier.adjacency_ == graph).all())
     True
     """
 
@@ -342,7 +342,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
         start = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE))
         objective = self._objective(inputs, outputs, start, filter)
 
-        def network_given(partly_known: KnownEdges) -> Strengths:
+        def graph_given(partly_known: KnownEdges) -> Strengths:
             if guess is None:
                 guessed: npt.NDArray[Any] = read_edges(np.abs(start), partly_known).edges
             else:
@@ -353,14 +353,14 @@ class RobustFilterIdentifier(StrengthIdentifier):
             told = {"shift": near.shift, "objective": np.array(ended.objective)}
             return Strengths(ended.adjacency, told, n_iter=len(ended.objective) // 2)
 
-        return cross_fit(network_given, known)
+        return cross_fit(graph_given, known)
 
     def _checked_guess(self, n_nodes: int) -> FloatArray | None:
         if self.guess is None:
             return None
         guess = check_adjacency(self.guess, "guess")
         if len(guess) != n_nodes:
-            raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a network of as many.")
+            raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of as many.")
         return guess
 
     def _objective(

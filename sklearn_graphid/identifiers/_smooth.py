@@ -1,4 +1,4 @@
-"""Identification from signals that are smooth on the network."""
+"""Identification from signals that are smooth on the graph."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def learn_smooth_graph(
 
 
 class SmoothSignalIdentifier(StrengthIdentifier):
-    """Identify a network as one on which the outputs are smooth.
+    """Identify a graph as one on which the outputs are smooth.
 
     Weights W that are large between nodes with like outputs minimise (Kalofolias [1]_)
 
@@ -140,21 +140,21 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     where Z holds the squared distances between the nodes' outputs, divided by their mean. The logarithm gives every
     node an edge; beta spreads the weights over more pairs. A pair is an edge where its weight is large. Where edges
     and non-edges are known, "large" is the cut with the largest F1 score on them; elsewhere the cut that splits the
-    pairs into two groups. theta is then fitted by least squares on the network, with the inputs.
+    pairs into two groups. theta is then fitted by least squares on the graph, with the inputs.
 
-    The inputs are not used to find the network. Known non-edges have weight zero. Known edges keep a weight that is
-    learned: the weights have no common scale with a network of zeros and ones, and a weight chosen for them would set
+    The inputs are not used to find the graph. Known non-edges have weight zero. Known edges keep a weight that is
+    learned: the weights have no common scale with a graph of zeros and ones, and a weight chosen for them would set
     the degrees of their nodes.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The network is found without it; theta is fitted with it.
+        The process. The graph is found without it; theta is fitted with it.
     alpha : float, default=1.0
         Weight of the logarithms. Only its product with `beta` decides which pairs are strong: multiplying alpha by a
         factor and dividing beta by it multiplies all weights by the factor (Proposition 2 of [1]_).
     beta : float, default=0.3
-        Weight of the squares. More of it makes a denser network.
+        Weight of the squares. More of it makes a denser graph.
     threshold : float or None, default=None
         A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
@@ -163,7 +163,7 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified network, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1, equal to what is known.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)

@@ -1,4 +1,4 @@
-"""What the competitors share: from a strength for every pair of nodes to a network, its probabilities and theta.
+"""What the competitors share: from a strength for every pair of nodes to a graph, its probabilities and theta.
 
 A competitor gives every pair of nodes a number that is larger where an edge is more plausible, and nan where the data
 say nothing of the pair. Where edges and non-edges are known, their strengths say what strength an edge has.
@@ -225,7 +225,7 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
 
 
 class FilterFit(NamedTuple):
-    """The filter's parameters on a given network."""
+    """The filter's parameters on a given graph."""
 
     theta: FloatArray
     noise_std: float  # root mean square of the residuals

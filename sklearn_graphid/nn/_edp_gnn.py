@@ -1,4 +1,4 @@
-"""EDP-GNN: the permutation-equivariant score network of Niu et al. (2020), one noise level per graph.
+"""EDP-GNN: the permutation-equivariant score network of Niu et al. (2020), one annealing level per graph.
 
 Two layouts run through the file. A *pair* tensor is (graphs, channels, nodes, nodes), maybe with the last two
 flattened; a *node* tensor is (graphs, nodes, features).
@@ -49,7 +49,7 @@ class _Linear(_Weights):
 
 
 class _LevelLayer(_Weights):
-    """Linear over pairs, batch norm if asked for, the gain and bias of the noise level, then ELU.
+    """Linear over pairs, batch norm if asked for, the gain and bias of the annealing level, then ELU.
 
     Outside training all but the ELU is one affine map, but folding it into the weights would round them, and
     at the smallest noise the published weights amplify that far beyond the error of the separate steps.
@@ -117,7 +117,7 @@ class _LevelLayer(_Weights):
 
 
 class _LevelMLP(nn.Module):
-    """Three-layer perceptron on every pair, with two hidden layers that know the noise level."""
+    """Three-layer perceptron on every pair, with two hidden layers that know the annealing level."""
 
     def __init__(self, n_inputs: int, n_hidden: int, n_outputs: int, n_levels: int, normalise: bool) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ class EDPGNN(nn.Module):
     Parameters
     ----------
     n_levels : int, default=10
-        Number of noise levels; each has its own gains and biases.
+        Number of annealing levels; each has its own gains and biases.
     edge_channels : sequence of int, default=(2, 2, 4, 4, 4, 2)
         Edge channels at the input (always 2: the noisy matrix and its complement) and after every layer.
     node_features : int, default=16
@@ -280,7 +280,7 @@ class EDPGNN(nn.Module):
         adjacency : Tensor of shape (B, N, N)
             Noisy symmetric matrices with a zero diagonal.
         level : int or LongTensor of shape (B,)
-            Index of the noise level of every graph; level 0 is the largest noise.
+            Index of the annealing level of every graph; level 0 is the largest noise.
 
         Returns
         -------

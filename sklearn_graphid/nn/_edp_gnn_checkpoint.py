@@ -95,9 +95,9 @@ def read_edpgnn_checkpoint(
     config : dict
         Constructor arguments of `EDPGNN`.
     state : dict of str to Tensor
-        Its state dict, in float32, on the CPU, with the noise levels in descending order of sigma.
+        Its state dict, in float32, on the CPU, with the annealing levels in descending order of sigma.
     sigmas : list of float
-        The noise levels, largest first.
+        The annealing levels, largest first.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def _entry(mapping: object, *names: str) -> Any:
 
 
 def _descending_sigmas(sigmas: object) -> list[float]:
-    """The noise levels, largest first; were they stored in another order, the rows would be flipped wrongly."""
+    """The annealing levels, largest first; were they stored in another order, the rows would be flipped wrongly."""
     try:
         check_sigmas(sigmas[::-1] if isinstance(sigmas, list | tuple) else None, "it")
     except ValueError as error:
@@ -257,7 +257,7 @@ def _our_name(published: str) -> str:
 
 
 def _our_value(name: str, value: object, shape: torch.Size) -> Tensor:
-    """Our layout of a published tensor: rows per noise level lose their middle axis and turn around."""
+    """Our layout of a published tensor: rows per annealing level lose their middle axis and turn around."""
     if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta or not value.is_floating_point():
         raise ValueError(f"its entry for {name!r} is not a dense tensor of real numbers.")
     value = value.detach()

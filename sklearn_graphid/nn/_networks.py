@@ -31,7 +31,7 @@ class DenoisingNetwork(Protocol):
     settings: dict[str, Any]
     uses_known: bool  # whether it can be told which pairs carry no noise
     independent: bool  # whether graphs of a batch do not influence one another in training
-    continuous: bool  # whether it takes any noise level, or only those it was built for
+    continuous: bool  # whether it takes any annealing level, or only those it was built for
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialise every weight from the generator."""
@@ -49,7 +49,7 @@ class EDPGNNDenoiser(nn.Module):
     Parameters
     ----------
     sigmas : sequence of float
-        The noise levels, largest first; each has its own gains and biases in the network.
+        The annealing levels, largest first; each has its own gains and biases in the network.
     **settings
         Sizes, as `EDPGNN` takes them.
     """
@@ -68,7 +68,7 @@ class EDPGNNDenoiser(nn.Module):
         self.network.reset_parameters(generator)
 
     def score(self, noisy: Tensor, sigma: Tensor) -> Tensor:
-        """The network's own output, s(A~, sigma), at the nearest of its noise levels."""
+        """The network's own output, s(A~, sigma), at the nearest of its annealing levels."""
         level = self._nearest_level(sigma)
         one_level: int | Tensor = int(level[0]) if bool((level == level[0]).all()) else level
         score: Tensor = self.network(noisy, one_level)

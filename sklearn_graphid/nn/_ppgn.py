@@ -32,7 +32,7 @@ class PPGN(nn.Module):
     n_blocks : int
         How many times paths are extended.
     n_frequencies : int
-        Size of the description of the noise level.
+        Size of the description of the annealing level.
 
     Notes
     -----
@@ -134,7 +134,7 @@ class ChannelLinear(nn.Module):
 
 
 class PathBlock(nn.Module):
-    """Extend paths by squares of mixed feature matrices, mix in the nodes and the noise level, and add the result.
+    """Extend paths by squares of mixed feature matrices, mix in the nodes and the annealing level, and add the result.
 
     A square of a symmetric matrix is symmetric, and sums of squares span all products, so nothing is lost against
     products of two factors. The passes over memory are what costs: additions are folded into matrix products or done

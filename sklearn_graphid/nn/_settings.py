@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["MOST_LEVELS", "SIGMA_RANGE", "check_settings", "check_sigmas"]
 
 MOST_LEVELS = 1_000
-# The square of a noise level must be a float32 that can be divided by.
+# The square of an annealing level must be a float32 that can be divided by.
 SIGMA_RANGE = (1e-6, 1e6)
 _MOST_WIDTH = 100_000
 _SIZES = {"ppgn": ("width", "n_blocks", "n_frequencies"), "edp-gnn": ("node_features", "gin_width", "gin_depth")}
@@ -44,10 +44,10 @@ def check_settings(architecture: Any, settings: Mapping[str, Any], n_arrays: int
 
 
 def check_sigmas(sigmas: Any, name: str) -> None:
-    """Raise ValueError unless this is a list of noise levels, largest first."""
+    """Raise ValueError unless this is a list of annealing levels, largest first."""
     lowest, highest = SIGMA_RANGE
     if not isinstance(sigmas, list | tuple) or not 1 <= len(sigmas) <= MOST_LEVELS:
-        raise ValueError(f"{name} should be a list of 1 to {MOST_LEVELS} noise levels.")
+        raise ValueError(f"{name} should be a list of 1 to {MOST_LEVELS} annealing levels.")
     if not all(type(sigma) in (int, float) and lowest <= sigma <= highest for sigma in sigmas):
         raise ValueError(f"{name} holds what is no number between {lowest:g} and {highest:g}.")
     if not all(before > after for before, after in pairwise(sigmas)):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator, torch_threads
 from ._networks import graphs_at_once
-from ._noise import FLOAT, NoiseLaw, random_known, symmetric_normal
+from ._perturbation import FLOAT, NoiseLaw, random_known, symmetric_normal
 
 __all__ = [
     "Epoch",

@@ -1,4 +1,4 @@
-"""Pictures of networks, probabilities, parameters and runs, in the manner of scikit-learn's displays.
+"""Pictures of graphs, probabilities, parameters and runs, in the manner of scikit-learn's displays.
 
 They need matplotlib, which comes with `pip install "sklearn-graphid[plot]"`; importing this package does not.
 """

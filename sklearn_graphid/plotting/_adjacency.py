@@ -12,8 +12,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from .._utils._numbers import FloatArray
 from ..graphs._names import unless_numbers
 from ._checks import check_choice, check_flags, check_names
+from ._identified_graph import IdentifiedGraph
 from ._names import LITERAL, drawable
-from ._network import Network
 from ._style import BLACK, axes_or_new, require_matplotlib
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class AdjacencyDisplay:
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
         Probability of every edge.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The network that was decided on.
+        The graph that was decided on.
     known : KnownEdges
         What was known.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true network, where it is known.
+        The true graph, where it is known.
     node_names : sequence, default=None
         Names of the nodes, written above the matrix and on its left.
 
@@ -117,7 +117,7 @@ class AdjacencyDisplay:
         estimator : fitted identifier
             Such as `LangevinSystemIdentifier`.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false edges.
+            The true graph, to mark missed and false edges.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **plot_options
@@ -129,9 +129,9 @@ class AdjacencyDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        network = Network.of(cls.__name__, estimator, true_adjacency)
+        graph = IdentifiedGraph.of(cls.__name__, estimator, true_adjacency)
         names = estimator.known_edges_.names
-        return cls(**network._asdict(), node_names=names and unless_numbers(names)).plot(ax, **plot_options)
+        return cls(**graph._asdict(), node_names=names and unless_numbers(names)).plot(ax, **plot_options)
 
     @classmethod
     def from_predictions(
@@ -145,7 +145,7 @@ class AdjacencyDisplay:
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw a network that is given by its edge probabilities.
+        """Draw a graph that is given by its edge probabilities.
 
         Parameters
         ----------
@@ -155,9 +155,9 @@ class AdjacencyDisplay:
             What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
             None: nothing.
         adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The network that was decided on; by default the edges whose probability is above one half.
+            The graph that was decided on; by default the edges whose probability is above one half.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false edges.
+            The true graph, to mark missed and false edges.
         node_names : sequence, default=None
             Names of the nodes, written above the matrix and on its left.
         ax : matplotlib Axes, default=None
@@ -171,8 +171,8 @@ class AdjacencyDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        network = Network.check(edge_probabilities, adjacency, known, true_adjacency)
-        return cls(**network._asdict(), node_names=node_names).plot(ax, **plot_options)
+        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
+        return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
 
     def plot(
         self, ax: Axes | None = None, *, node_order: Any = None, colorbar: bool = True, legend: bool = True
@@ -198,12 +198,12 @@ class AdjacencyDisplay:
         """
         require_matplotlib(type(self).__name__)
         check_flags(colorbar=colorbar, legend=legend)
-        network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
-        names = None if self.node_names is None else check_names(self.node_names, network.n_nodes, "node_names", "node")
-        self.node_order_ = _resolve_order(node_order, network)
+        graph = IdentifiedGraph(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        names = None if self.node_names is None else check_names(self.node_names, graph.n_nodes, "node_names", "node")
+        self.node_order_ = _resolve_order(node_order, graph)
         self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0), layout="compressed")
         self._draw_cells()
-        self._draw_marks(network)
+        self._draw_marks(graph)
         self._label_nodes(names)
         self.colorbar_ = None
         if colorbar:
@@ -237,13 +237,13 @@ class AdjacencyDisplay:
         look: dict[str, Any] = {"facecolor": "none", "edgecolor": _HATCH_COLOUR, "linewidth": 0, "hatch": _HATCH}
         self.ax_.add_collection(PolyCollection(squares, **look), autolim=False)
 
-    def _draw_marks(self, network: Network) -> None:
+    def _draw_marks(self, graph: IdentifiedGraph) -> None:
         from matplotlib.patheffects import withStroke
 
         row_of_node = np.argsort(self.node_order_)
         cell = self._cell_in_points()
         self.marks_ = {}
-        for kind, pairs in network.edges().items():
+        for kind, pairs in graph.edges().items():
             if kind not in _MARKS or not len(pairs):
                 continue
             look = dict(_MARKS[kind])
@@ -305,13 +305,13 @@ def _legend_layers(kind: str) -> list[dict[str, Any]]:
     ]
 
 
-def _resolve_order(node_order: Any, network: Network) -> npt.NDArray[np.intp]:
-    n_nodes = network.n_nodes
+def _resolve_order(node_order: Any, graph: IdentifiedGraph) -> npt.NDArray[np.intp]:
+    n_nodes = graph.n_nodes
     if node_order is None:
         return np.arange(n_nodes)
     if isinstance(node_order, str):
         check_choice(node_order, "node_order", ("bandwidth",), "an order of the nodes")
-        order = reverse_cuthill_mckee(sparse.csr_array(network.adjacency), symmetric_mode=True)
+        order = reverse_cuthill_mckee(sparse.csr_array(graph.adjacency), symmetric_mode=True)
         return np.asarray(order, dtype=np.intp)
     order = np.asarray(node_order)
     is_numbers = order.shape == (n_nodes,) and order.dtype.kind in "iuf"

@@ -109,7 +109,7 @@ class EdgeCalibrationDisplay:
         estimator : fitted identifier or list of these
             Such as `LangevinSystemIdentifier`. The pairs of a list are pooled.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
-            The true network, or as many as there are estimators.
+            The true graph, or as many as there are estimators.
         n_bins : int, default=10
             Number of bins.
         name : str, default=None
@@ -156,7 +156,7 @@ class EdgeCalibrationDisplay:
         Parameters
         ----------
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
-            The true network, or the networks of several systems, whose pairs are pooled.
+            The true graph, or the graphs of several systems, whose pairs are pooled.
         edge_probabilities : array of shape (n_nodes, n_nodes), or list of these
             Edge probabilities.
         known : KnownEdges or array of shape (n_nodes, n_nodes), or list of these, default=None

@@ -1,4 +1,4 @@
-"""The network drawn as nodes and edges."""
+"""The graph drawn as nodes and edges."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ._checks import (
     check_seed,
     check_text,
 )
+from ._identified_graph import IdentifiedGraph, Pairs
 from ._labels import fit_picture, label_sizes, place_labels
 from ._layout import edge_curves, lay_out, read_positions
 from ._names import LITERAL, drawable
-from ._network import Network, Pairs
 from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, require_matplotlib
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
 class GraphDisplay:
-    """The network, with the edges that were inferred in colour.
+    """The graph, with the edges that were inferred in colour.
 
     Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where the truth is given, missed
     edges are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow.
@@ -60,22 +60,22 @@ class GraphDisplay:
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
         Probability of every edge.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The network that was decided on.
+        The graph that was decided on.
     known : KnownEdges
         What was known.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true network, where it is known.
+        The true graph, where it is known.
     node_names : sequence, default=None
         Names of the nodes; their numbers by default.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where the network is drawn.
+        Where the graph is drawn.
     figure_ : matplotlib Figure
         The figure that holds it.
     positions_ : ndarray of shape (n_nodes, 2)
-        Where the nodes are; pass it as `pos` to draw another network in the same layout.
+        Where the nodes are; pass it as `pos` to draw another graph in the same layout.
     edges_ : dict of str to LineCollection
         The edges by kind: "known", and "inferred", or "found", "missed" and "false"; "unknown" if shown.
     nodes_ : PathCollection
@@ -127,7 +127,7 @@ class GraphDisplay:
         estimator : fitted identifier
             Such as `LangevinSystemIdentifier`.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false edges.
+            The true graph, to mark missed and false edges.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
         **plot_options
@@ -139,9 +139,9 @@ class GraphDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        network = Network.of(cls.__name__, estimator, true_adjacency)
+        graph = IdentifiedGraph.of(cls.__name__, estimator, true_adjacency)
         names = estimator.known_edges_.names
-        return cls(**network._asdict(), node_names=names).plot(ax, **plot_options)
+        return cls(**graph._asdict(), node_names=names).plot(ax, **plot_options)
 
     @classmethod
     def from_predictions(
@@ -155,7 +155,7 @@ class GraphDisplay:
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw a network that is given by its edge probabilities.
+        """Draw a graph that is given by its edge probabilities.
 
         Parameters
         ----------
@@ -165,9 +165,9 @@ class GraphDisplay:
             What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
             None: nothing.
         adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The network that was decided on; by default the edges whose probability is above one half.
+            The graph that was decided on; by default the edges whose probability is above one half.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true network, to mark missed and false edges.
+            The true graph, to mark missed and false edges.
         node_names : sequence, default=None
             Names of the nodes; their numbers by default.
         ax : matplotlib Axes, default=None
@@ -181,8 +181,8 @@ class GraphDisplay:
             The display.
         """
         require_matplotlib(cls.__name__)
-        network = Network.check(edge_probabilities, adjacency, known, true_adjacency)
-        return cls(**network._asdict(), node_names=node_names).plot(ax, **plot_options)
+        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
+        return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
 
     def plot(
         self,
@@ -221,7 +221,7 @@ class GraphDisplay:
             Changes to the look of a kind of edge (see `edges_`): "color", "linewidth", "linestyle", "marker" and
             "label".
         legend : bool, default=True
-            Explain the kinds of edges beneath the network.
+            Explain the kinds of edges beneath the graph.
 
         Returns
         -------
@@ -234,13 +234,13 @@ class GraphDisplay:
             check_choice(node_labels, "node_labels", ("inferred",), "a bool")
         if node_size is not None:
             check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
-        network = Network(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
-        edges = {kind: pairs for kind, pairs in network.edges().items() if kind != "unknown" or show_unknown}
+        graph = IdentifiedGraph(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        edges = {kind: pairs for kind, pairs in graph.edges().items() if kind != "unknown" or show_unknown}
         looks = _merged_styles(styles)
-        numbers = range(network.n_nodes)
+        numbers = range(graph.n_nodes)
         names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
         seed = check_seed(random_state)
-        positions = lay_out(network, layout, seed) if pos is None else read_positions(pos, names, "pos")
+        positions = lay_out(graph, layout, seed) if pos is None else read_positions(pos, names, "pos")
         self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
         self.positions_ = positions
         self.edges_ = {

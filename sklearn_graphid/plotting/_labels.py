@@ -95,7 +95,7 @@ def place_labels(
         boxes = _boxes(anchor + places, size)
         on_node = _overlap(boxes, _boxes(picture.positions, np.array([2 * radius, 2 * radius]))).sum(1)
         inside = _overlap(boxes, np.array([[0.0, 0.0, *picture.size]]))[:, 0]
-        # Most points of a large network are far off, and comparing them all with every place would take seconds.
+        # Most points of a large graph are far off, and comparing them all with every place would take seconds.
         is_near = _holds(np.array([[*boxes[:, :2].min(0), *boxes[:, 2:].max(0)]]), samples)[0]
         on_edge = (_holds(boxes, samples[is_near]) * lengths[is_near]).sum(1)
         area, width = size.prod(), size[0]

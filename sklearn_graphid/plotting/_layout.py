@@ -1,4 +1,4 @@
-"""Where the nodes of a drawn network are, and the curves that its edges take."""
+"""Where the nodes of a drawn graph are, and the curves that its edges take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_choice
-from ._network import Network, Pairs
+from ._identified_graph import IdentifiedGraph, Pairs
 
 __all__ = ["edge_curves", "lay_out", "read_positions"]
 
@@ -35,12 +35,14 @@ def read_positions(pos: Any, names: Sequence[Any], argument: str) -> FloatArray:
 
 
 def lay_out(
-    network: Network, layout: str | Callable[[nx.Graph], Mapping[Any, Any]], random_state: int | None
+    identified: IdentifiedGraph, layout: str | Callable[[nx.Graph], Mapping[Any, Any]], random_state: int | None
 ) -> FloatArray:
     """Place the nodes by all edges that are or should be there, so that a missed one does not change the picture."""
-    present = network.adjacency if network.true_adjacency is None else network.adjacency + network.true_adjacency
+    present, truth = identified.adjacency, identified.true_adjacency
+    if truth is not None:
+        present = present + truth
     graph = nx.from_numpy_array((present > 0).astype(int))
-    nodes = range(network.n_nodes)
+    nodes = range(identified.n_nodes)
     if callable(layout):
         return read_positions(layout(graph), nodes, "what layout returned")
     check_choice(layout, "layout", ("kamada_kawai", "spring", "spectral", "circular"), "a callable")

@@ -1,4 +1,4 @@
-"""How a prior was trained, and at which noise levels it denoises well."""
+"""How a prior was trained, and at which annealing levels it denoises well."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PriorTrainingDisplay"]
 
 
 class PriorTrainingDisplay:
-    """Training and validation loss of a prior and, for given graphs, the loss by noise level.
+    """Training and validation loss of a prior and, for given graphs, the loss by annealing level.
 
     A ring marks the best validation loss, whose weights are kept. The training loss is not comparable where the network
     is told a part of the pairs while it learns, as "ppgn" is: that is the easier task, so its curve lies below.
@@ -46,7 +46,7 @@ class PriorTrainingDisplay:
     training_line_, validation_line_ : Line2D
         The two curves; the second is None where nothing was held out.
     level_line_ : Line2D or None
-        Median loss at each noise level.
+        Median loss at each annealing level.
 
     See Also
     --------
@@ -92,7 +92,7 @@ class PriorTrainingDisplay:
         estimator : fitted GraphPriorScore, or a FrozenEstimator that holds one
             The prior.
         graphs : list of arrays, sparse matrices or networkx graphs, default=None
-            Graphs on which to measure the loss by noise level; best ones that it was not trained on.
+            Graphs on which to measure the loss by annealing level; best ones that it was not trained on.
         ax : matplotlib Axes or sequence of these, default=None
             One to be divided, or one for each panel; a new figure by default.
         **plot_options
@@ -192,7 +192,7 @@ class PriorTrainingDisplay:
         low, median, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
         panel.fill_between(sigmas, low, high, color=BLUE, alpha=0.2, linewidth=0, label="80 % of the graphs")
         (line,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
-        panel.set(xlabel=r"noise level $\sigma$", ylabel="denoising loss", title="Loss by noise level")
+        panel.set(xlabel=r"annealing level $\sigma$", ylabel="denoising loss", title="Loss by annealing level")
         panel.set_ylim(bottom=0)
         panel.legend(frameon=False, loc="upper left")
         tidy(panel)
@@ -222,10 +222,10 @@ def _check_history(loss_history: Mapping[str, Any]) -> tuple[FloatArray, FloatAr
 
 
 def _check_levels(sigmas: Any, level_losses: Any) -> tuple[FloatArray | None, FloatArray | None]:
-    levels = None if sigmas is None else as_numbers(sigmas, "sigmas", "a number for each noise level")
+    levels = None if sigmas is None else as_numbers(sigmas, "sigmas", "a number for each annealing level")
     losses = None if level_losses is None else as_numbers(level_losses, "level_losses", "shape (n_graphs, n_levels)")
     if levels is not None and levels.ndim != 1:
-        raise ValueError(f"sigmas has shape {levels.shape}; expected (n_levels,), a number for each noise level.")
+        raise ValueError(f"sigmas has shape {levels.shape}; expected (n_levels,), a number for each annealing level.")
     if losses is not None and (levels is None or losses.ndim != 2 or losses.shape[1:] != levels.shape):
         expected = "sigmas with it" if levels is None else f"(n_graphs, {len(levels)}), a column for each of sigmas"
         raise ValueError(f"level_losses has shape {losses.shape}; expected {expected}.")

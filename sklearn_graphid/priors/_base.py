@@ -21,7 +21,7 @@ from ..samplers import Denoiser
 __all__ = ["Denoiser", "GraphPrior"]
 
 
-# The square of the noise level must be a float32 that can be divided by.
+# The square of the annealing level must be a float32 that can be divided by.
 _SIGMA_RANGE = (1e-15, 1e15)
 
 
@@ -42,10 +42,10 @@ class GraphPrior(BaseEstimator, ABC):
         """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""
 
     def check_sigmas(self, sigmas: Sequence[float]) -> None:
-        """Raise ValueError where the prior does not know one of these noise levels; most know all."""
+        """Raise ValueError where the prior does not know one of these annealing levels; most know all."""
 
     def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
-        """The noise levels nearest to these that the prior knows; for most these themselves."""
+        """The annealing levels nearest to these that the prior knows; for most these themselves."""
         return tuple(sigmas)
 
     def denoise(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
@@ -56,7 +56,7 @@ class GraphPrior(BaseEstimator, ABC):
         adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
             Symmetric matrices with Gaussian noise of standard deviation `sigma` on every pair.
         sigma : float
-            The noise level.
+            The annealing level.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class GraphPrior(BaseEstimator, ABC):
         adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
             Symmetric noisy matrices.
         sigma : float
-            The noise level.
+            The annealing level.
 
         Returns
         -------

@@ -27,13 +27,13 @@ from ._surprise import Calibration, surprise
 
 __all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
 
-# The network that takes any noise level is trained beyond the schedule's ends: a sampler may start from more noise
+# The network that takes any annealing level is trained beyond the schedule's ends: a sampler may start from more noise
 # than the paper's, and below the lower end a pair's own value leaves nothing to learn.
 _TRAINED_BEYOND = 3.0
 _LITTLE_NOISE = 0.12
 # Published checkpoints do not say what sizes they were trained on,
 ANY_SIZE = (2, 10**6)
-# and round their noise levels to eight digits.
+# and round their annealing levels to eight digits.
 SAME_LEVEL = 1e-6
 _SCORE_DRAWS = 4  # of noise, for each graph and level
 _SAMPLING_LEVELS = 30
@@ -42,7 +42,7 @@ _RING = 12  # nodes of the graph on which weights from a file are tried
 
 
 def trained_range(sigma_max: float) -> tuple[float, float]:
-    """The lowest and the highest noise level that the network which takes any level is trained for."""
+    """The lowest and the highest annealing level that the network which takes any level is trained for."""
     return min(_LITTLE_NOISE, sigma_max), _TRAINED_BEYOND * sigma_max
 
 
@@ -92,7 +92,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             if np.abs(self.sigmas_ - sigma).min() > SAME_LEVEL * sigma:
                 levels = ", ".join(f"{level:.4g}" for level in self.sigmas_)
                 raise ValueError(
-                    f"the prior was trained for the noise levels {levels}, and {sigma:.4g} is not among them. Use "
+                    f"the prior was trained for the annealing levels {levels}, and {sigma:.4g} is not among them. Use "
                     f"n_levels={len(self.sigmas_)}, sigma_max={self.sigmas_[0]:.4g} and "
                     f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
                 )
@@ -131,7 +131,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         return np.asarray(losses.double().numpy())
 
     def transform(self, graphs: Any) -> FloatArray:
-        """Denoising loss of every graph at every noise level.
+        """Denoising loss of every graph at every annealing level.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         Returns
         -------
         ndarray of str
-            One name for each noise level.
+            One name for each annealing level.
         """
         check_is_fitted(self, "weights_")
         return np.array([f"denoising_loss_{sigma:.4g}" for sigma in self.sigmas_], dtype=object)

@@ -65,7 +65,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     ----------
     architecture : {"ppgn", "edp-gnn"}, default="ppgn"
         The network. "edp-gnn" is the paper's; "ppgn" knows that graphs are binary, sees second-order structure, takes
-        any noise level and can be told which pairs are known.
+        any annealing level and can be told which pairs are known.
     n_levels : int, default=10
         Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for; up to
         1,000.
@@ -304,7 +304,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=SAME_LEVEL, atol=0):
             raise ValueError(
                 "n_levels, sigma_max and sigma_min differ from those of the weights to go on from, and an 'edp-gnn' is "
-                "made for its noise levels. Set warm_start=False to train anew."
+                "made for its annealing levels. Set warm_start=False to train anew."
             )
         return [float(sigma) for sigma in self.sigmas_]
 

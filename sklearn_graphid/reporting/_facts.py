@@ -61,7 +61,7 @@ def prior_surprise(estimator: Any) -> float:
 
 
 def prior_in_words(estimator: Any, surprise: float) -> str:
-    """What was believed of the network beforehand; `surprise` is that of `prior_surprise`."""
+    """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
     parameters = estimator._params_at_fit
     if "prior" not in parameters:
         return "none"
@@ -71,7 +71,7 @@ def prior_in_words(estimator: Any, surprise: float) -> str:
     if prior is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
-    learned = f"learned from networks of {smallest} to {largest} nodes ({type(prior).__name__})"
+    learned = f"learned from graphs of {smallest} to {largest} nodes ({type(prior).__name__})"
     return learned if np.isnan(surprise) else f"{learned}; the known part lies {_distance(surprise)}"
 
 
@@ -93,7 +93,7 @@ def prior_mismatch(estimator: Any, surprise: float) -> str:
     else:
         return ""
     return (
-        f"The network does not look like those that the prior has learned from: {reason}. What the prior says may not "
+        f"The graph does not look like those that the prior has learned from: {reason}. What the prior says may not "
         f"apply. Compare with a fit without it."
     )
 
@@ -103,7 +103,7 @@ def _distance(surprise: float) -> str:
 
 
 def noise_in_words(estimator: Any) -> str:
-    """The noise level, where it comes from, and what it leaves of the outputs for the network to explain."""
+    """The noise level, where it comes from, and what it leaves of the outputs for the graph to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
     samples = getattr(estimator, "noise_std_samples_", ())
     if len(samples) and estimator._params_at_fit["noise_std"] is not None:

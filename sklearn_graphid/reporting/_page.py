@@ -31,9 +31,9 @@ from ._facts import (
     prior_surprise,
 )
 from ._pictures import (
+    draw_graph,
     draw_loss,
     draw_matrix,
-    draw_network,
     draw_theta,
     draw_traces,
     drawing_style,
@@ -87,7 +87,7 @@ def _page(estimator: Any) -> str:
         sections = [
             _headline(estimator, surprise),
             _given(estimator, surprise),
-            _network_pictures(estimator),
+            _graph_pictures(estimator),
             _uncertain_pairs(estimator),
             _inferred_edges(estimator),
             _theta(estimator),
@@ -134,7 +134,7 @@ def _headline(estimator: Any, surprise: float) -> str:
     tiles = "".join(f"<li><b>{value}</b>{escape(label)}</li>" for value, label in numbers)
     lead = f"{type(estimator).__name__} with {type(estimator.filter_).__name__}"
     return (
-        f"<h1>An identified network</h1>"
+        f"<h1>An identified graph</h1>"
         f'<p class="lead">{escape(lead)}</p>'
         f'<ul class="numbers">{tiles}</ul>{_notes(estimator, surprise)}'
     )
@@ -173,7 +173,7 @@ def _given(estimator: Any, surprise: float) -> str:
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
     words = (
-        "<p>Taken for granted: edges have neither direction nor weight; the network is the same in all "
+        "<p>Taken for granted: edges have neither direction nor weight; the graph is the same in all "
         "experiments; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where "
         "that is wrong, what follows looks no less certain.</p>"
     )
@@ -271,7 +271,7 @@ def _theta(estimator: Any) -> str:
         f'<tr><th class="name">{escape(name)}</th>{row}</tr>' for name, row in zip(names, cells, strict=True)
     )
     words = (
-        "<p>Refitted: by maximum likelihood on the network above. Its standard error takes that network for granted; "
+        "<p>Refitted: by maximum likelihood on the graph above. Its standard error takes that graph for granted; "
         "the interval and the spread, where there are some, do not.</p>"
     )
     words = words if hasattr(estimator, "theta_refitted_") else ""
@@ -291,7 +291,7 @@ def _trust(estimator: Any) -> str:
     facts = [
         ("Chains", f"{n_kept} kept of {n_started}", "each from its own random start"),
         ("Diverged", str(diagnostics["n_diverged"]), "numbers became infinite; dropped"),
-        ("Stuck", str(diagnostics["n_stuck"]), "in a network far less probable than another chain's; dropped"),
+        ("Stuck", str(diagnostics["n_stuck"]), "in a graph far less probable than another chain's; dropped"),
         ("Pairs another run would change", number(diagnostics["n_changes_expected"]), "expected, with another seed"),
         (
             "R-hat of the parameters",
@@ -347,11 +347,11 @@ def _settings(estimator: Any) -> str:
     )
 
 
-def _network_pictures(estimator: Any) -> str:
+def _graph_pictures(estimator: Any) -> str:
     more = "the more probable" if are_probabilities(estimator) else "the larger their weight"
-    network = _figure(
-        lambda: draw_network(estimator),
-        "The network",
+    graph = _figure(
+        lambda: draw_graph(estimator),
+        "The graph",
         f"Known edges are grey, inferred ones blue, and the wider {more}.",
     )
     matrix = _figure(
@@ -359,7 +359,7 @@ def _network_pictures(estimator: Any) -> str:
         "The adjacency matrix",
         f"Every pair of nodes: known ones grey or white, unknown ones the darker {more}.",
     )
-    return f'<h2>What was found</h2><div class="pictures">{network}{matrix}</div>'
+    return f'<h2>What was found</h2><div class="pictures">{graph}{matrix}</div>'
 
 
 def _theta_picture(estimator: Any, names: Sequence[str]) -> str:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "draw_graph",
     "draw_loss",
     "draw_matrix",
-    "draw_network",
     "draw_theta",
     "draw_traces",
     "drawing_style",
     "encoded",
 ]
 
-# Names along the sides of a matrix, and beside the nodes of a network, can be read up to the first number; those that
+# Names along the sides of a matrix, and beside the nodes of a graph, can be read up to the first number; those that
 # are so short that they fit into the nodes, up to the second.
 _MOST_NAMES = 40
 _MOST_SHORT_NAMES = 60
@@ -41,7 +41,7 @@ def _labels(names: Sequence[str]) -> list[str]:
     return [drawable(name, _LONGEST_LABEL) for name in names]
 
 
-def draw_network(estimator: Any) -> Figure:
+def draw_graph(estimator: Any) -> Figure:
     """Nodes and edges."""
     from ..plotting import GraphDisplay
 

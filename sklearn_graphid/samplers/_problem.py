@@ -64,7 +64,7 @@ class Problem:
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the network."""
+        """Nodes of the graph."""
         return self.base.shape[0]
 
     @property

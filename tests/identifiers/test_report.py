@@ -182,7 +182,7 @@ def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
     page = report_of(fitted, tmp_path)
     surprise = prior_for_grids.estimator.surprise(known)
     assert dict(page.tables["given"])["Prior"] == (
-        f"learned from networks of 9 to 16 nodes (GraphPriorScore); the known part lies {surprise:.1f} standard "
+        f"learned from graphs of 9 to 16 nodes (GraphPriorScore); the known part lies {surprise:.1f} standard "
         f"deviations away from them, where up to 3 are usual"
     )
     assert "does not look like" not in page.text
@@ -202,7 +202,7 @@ def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, netwo
     X, Y = make_system(adjacency, "heat", [0.5], n_experiments=3, random_state=0)
     prior = load_prior(shipped)
     identifier = LangevinSystemIdentifier("heat", prior, n_chains=2, n_levels=1, n_steps=1, n_sweeps=1, random_state=0)
-    with pytest.warns(UserWarning, match="the network does not look like what the prior knows"):
+    with pytest.warns(UserWarning, match="the graph does not look like what the prior knows"):
         identifier.fit(X, Y, hide_edges(adjacency, 0.1, random_state=0))
     page = report_of(identifier, tmp_path)
     assert re.search(f"does not look like those that the prior has learned from: {reason}", page.text)
@@ -231,7 +231,7 @@ def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring
 def test_pictures_are_in_the_page_and_have_words(page):
     pictures = [attributes for tag, attributes in page.attributes if tag == "img"]
     assert [picture["alt"] for picture in pictures] == [
-        "The network",
+        "The graph",
         "The adjacency matrix",
         "Posterior of the parameters",
         "Traces of the chains",

@@ -25,7 +25,7 @@ RING = nx.to_numpy_array(nx.cycle_graph(6))
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.filterwarnings("ignore:the network does not look like:UserWarning")
+@pytest.mark.filterwarnings("ignore:the graph does not look like:UserWarning")
 def test_the_surprise_of_the_prior_is_computed_once(tmp_path, monkeypatch):
     grid = nx.to_numpy_array(nx.grid_2d_graph(4, 6))
     X, Y = make_system(grid, "heat", [0.5], n_experiments=3, random_state=0)

@@ -31,7 +31,7 @@ def as_arrays(network: torch.nn.Module) -> dict[str, np.ndarray]:
 
 
 def make_inputs(n_nodes: int = 7, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Clean graphs, noisy ones, their noise levels, and a mask of pairs that carry no noise."""
+    """Clean graphs, noisy ones, their annealing levels, and a mask of pairs that carry no noise."""
     generator = torch.Generator().manual_seed(1)
     shape = (len(SIGMAS), n_nodes, n_nodes)
     draws = [torch.rand(shape, generator=generator).triu(1) for _ in range(2)]

@@ -252,7 +252,7 @@ def spoil(facts: dict[str, Any], *path: str, value: Any) -> None:
         (("parameters", "colour"), "red", "colour"),
         (("architecture",), "transformer", "transformer"),
         (("network_settings", "colour"), "red", "colour"),
-        (("sigmas",), "many", "should be a list of 1 to 1000 noise levels"),
+        (("sigmas",), "many", "should be a list of 1 to 1000 annealing levels"),
         (("size_range",), [1], "should be two integers"),
         (("loss_history",), [], "the history should have the entries"),
     ],

@@ -272,7 +272,7 @@ def test_warm_start_without_a_fit_is_a_fit(fitted, graphs):
 def test_warm_start_from_another_network_is_refused_with_words(fitted, fitted_edpgnn, graphs):
     with pytest.raises(ValueError, match="architecture='edp-gnn', but the weights to go on from are of 'ppgn'"):
         copy.deepcopy(fitted).set_params(warm_start=True, architecture="edp-gnn").fit(graphs)
-    with pytest.raises(ValueError, match="an 'edp-gnn' is made for its noise levels"):
+    with pytest.raises(ValueError, match="an 'edp-gnn' is made for its annealing levels"):
         copy.deepcopy(fitted_edpgnn).set_params(warm_start=True, n_levels=4).fit(graphs)
     any_level = copy.deepcopy(fitted).set_params(warm_start=True, n_levels=4, max_epochs=1).fit(graphs[:2])
     assert any_level.transform(graphs[:2]).shape == (2, 4)

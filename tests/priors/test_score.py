@@ -81,7 +81,7 @@ def test_denoise_and_score_function_are_one_by_tweedie(fitted, fitted_edpgnn, gr
 
 def test_levels_that_an_edpgnn_was_not_trained_for_are_refused_with_words(fitted, fitted_edpgnn, graphs):
     fitted.denoise(graphs[0], 0.4)
-    with pytest.raises(ValueError, match=r"noise levels 0\.5, 0\.265, 0\.03, and 0\.4 is not among them"):
+    with pytest.raises(ValueError, match=r"annealing levels 0\.5, 0\.265, 0\.03, and 0\.4 is not among them"):
         fitted_edpgnn.denoise(graphs[0], 0.4)
 
 

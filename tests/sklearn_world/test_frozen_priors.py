@@ -26,7 +26,7 @@ from sklearn_graphid.datasets import make_grid_graphs
 # The shipped prior was trained on larger networks and says so; here only its passage through scikit-learn matters.
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:the network does not look like:UserWarning"),
+    pytest.mark.filterwarnings("ignore:the graph does not look like:UserWarning"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What there is to draw of an identified network: every pair's probability, decision and fate."""
+"""What there is to draw of an identified graph: every pair's probability, decision and fate."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..graphs._validation import (
 )
 from ._style import fitted_attributes
 
-__all__ = ["Network", "Pairs"]
+__all__ = ["IdentifiedGraph", "Pairs"]
 
 Pairs = npt.NDArray[np.intp]  # (n, 2), row < column
 
 
-class Network(NamedTuple):
-    """An identified network and, where it is known, the truth."""
+class IdentifiedGraph(NamedTuple):
+    """An identified graph and, where it is known, the truth."""
 
     edge_probabilities: FloatArray
     adjacency: FloatArray
@@ -34,7 +34,7 @@ class Network(NamedTuple):
     true_adjacency: FloatArray | None
 
     @classmethod
-    def check(cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any) -> Network:
+    def check(cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any) -> IdentifiedGraph:
         """Validate what a user hands over; without `adjacency`, an edge is what has more than even odds."""
         square = read_matrix(edge_probabilities, "edge_probabilities")
         # What an identifier found is an array without names, in the order of what it was told was known.
@@ -52,12 +52,12 @@ class Network(NamedTuple):
                 )
             checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
-        # A boolean array says where pairs are known; their values are then those of the network itself.
+        # A boolean array says where pairs are known; their values are then those of the graph itself.
         is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities")
         return cls(probabilities, decided, is_known, checked.get("true_adjacency"))
 
     @classmethod
-    def of(cls, caller: str, estimator: Any, true_adjacency: Any) -> Network:
+    def of(cls, caller: str, estimator: Any, true_adjacency: Any) -> IdentifiedGraph:
         """What a fitted identifier found."""
         names = ("edge_probabilities_", "adjacency_", "known_edges_")
         probabilities, adjacency, known = fitted_attributes(caller, estimator, *names)

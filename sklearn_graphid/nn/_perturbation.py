@@ -16,13 +16,13 @@ __all__ = ["FLOAT", "NoiseLaw", "random_known", "symmetric_normal", "uniform"]
 
 # Of weights, graphs and random numbers, whatever torch's default type is.
 FLOAT = torch.float32
-# Below this the entropy that a noise level leaves is not worth weighing, relative to what no measurement leaves.
+# Below this the entropy that an annealing level leaves is not worth weighing, relative to what no measurement leaves.
 _LEAST_ENTROPY = 1e-3
 _GAUSS_HERMITE = np.polynomial.hermite_e.hermegauss(64)
 
 
 class NoiseLaw(NamedTuple):
-    """Which noise levels are shown in training, and how much they count.
+    """Which annealing levels are shown in training, and how much they count.
 
     `levels` names them one by one; None draws them between `lowest` and `highest`, uniformly in their logarithm.
     `density` is the share of edges among the pairs, for a network that is trained by cross-entropy; None: all levels
@@ -35,7 +35,7 @@ class NoiseLaw(NamedTuple):
     density: float | None = None
 
     def draw(self, n_graphs: int, generator: torch.Generator) -> Tensor:
-        """A noise level for each graph."""
+        """A annealing level for each graph."""
         if self.levels is not None:
             levels = torch.tensor(self.levels, dtype=FLOAT)
             return levels[torch.randint(len(self.levels), (n_graphs,), generator=generator)]
@@ -43,7 +43,7 @@ class NoiseLaw(NamedTuple):
         return torch.exp(low + (high - low) * uniform((n_graphs,), generator))
 
     def weight(self, sigma: Tensor) -> Tensor:
-        """What the loss at these noise levels is multiplied by.
+        """What the loss at these annealing levels is multiplied by.
 
         Little noise leaves a loss that is small however much context could still reduce it. Dividing by what remains
         without context would weigh all levels alike, and let rare errors at little noise drown the rest; its square
