@@ -125,13 +125,12 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
         problem, rng = task.problem(), ChainRNG(seeds, task.device)
         chain = initial_state(problem, rng, task.noise_std)
         draws: list[Draw] = []
-        kernel: Kernel | None = None
         trace: list[tuple[int, StepInfo, Tensor]] = []
         for step in run_kernels(problem, task.denoiser(), task.kernels, chain, rng):
             theta = step.state.chain.theta
-            trace.append((task.kernels.index(step.kernel), step.info, theta))
-            if step.kernel is not kernel:
-                kernel, draws = step.kernel, []
+            if not trace or step.number != trace[-1][0]:
+                draws = []  # those of the kernel before were on the way to this one
+            trace.append((step.number, step.info, theta))
             draws.append(step.kernel.draw(problem, step.state, step.info))
             del draws[: -step.kernel.n_draws]
             noise_std = step.state.chain.noise_std

@@ -12,8 +12,7 @@ from .._utils._numbers import FloatArray
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
-from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, GraphPriorScore
-from ..priors._surprise import deviations_in_words
+from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
@@ -33,9 +32,6 @@ PAPER_SETTINGS: dict[str, Any] = {
     "n_sweeps": 0,
     "point_estimate": "sample",
 }
-
-# Unseen graphs of a prior's own kind stay below this in all but one of a thousand cases.
-_LARGEST_SURPRISE = 5.0
 
 
 class LangevinSystemIdentifier(PosteriorIdentifier):
@@ -214,7 +210,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
                 "prior is not fitted. Fit it first, and wrap it as prior=FrozenEstimator(prior) from sklearn.frozen, "
                 "as cloning, which model selection does, would drop the fit again."
             ) from error
-        _warn_out_of_prior(prior, known)
+        if reason := prior.mismatch(known):
+            warn_caller(f"the graph does not look like what the prior knows: {reason}.")
         return prior
 
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
@@ -231,19 +228,6 @@ def _known_density(known: KnownEdges) -> float:
     """Share of edges among the known pairs, with one edge and one non-edge added (Laplace's rule)."""
     values = known.known_pairs().gather(known.values)
     return float((values.sum() + 1) / (len(values) + 2))
-
-
-def _warn_out_of_prior(prior: GraphPrior, known: KnownEdges) -> None:
-    if not isinstance(prior, GraphPriorScore):
-        return
-    smallest, largest = prior.size_range_
-    if not smallest / 2 <= known.n_nodes <= 2 * largest:
-        reason = f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
-    elif (surprise := prior.surprise(known)) > _LARGEST_SURPRISE:
-        reason = f"its known part lies {deviations_in_words(surprise)} away from the training graphs"
-    else:
-        return
-    warn_caller(f"the graph does not look like what the prior knows: {reason}.")
 
 
 class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):

@@ -45,7 +45,7 @@ def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int
     }
 
 
-def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int) -> list[Finding]:
+def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, remedy: str) -> list[Finding]:
     """What the diagnostics of a fit mean, in sentences; what is in trouble says what to change.
 
     Parameters
@@ -54,13 +54,15 @@ def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int) -> list[Fin
         Those of `diagnose`.
     n_inferred : int
         How many of the unknown pairs were found to be edges.
+    remedy : str
+        What helps where the chains disagree, by the kernel that made the draws.
     """
     findings = []
     if diagnostics["n_diverged"]:
         findings.append(_diverged(diagnostics))
     if 2 * diagnostics["n_stuck"] > _n_chains(diagnostics):
         findings.append(_stuck(diagnostics))
-    findings.append(_changes(diagnostics, n_inferred))
+    findings.append(_changes(diagnostics, n_inferred, remedy))
     return findings
 
 
@@ -87,7 +89,7 @@ def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
     )
 
 
-def _changes(diagnostics: Mapping[str, Any], n_edges: int) -> Finding:
+def _changes(diagnostics: Mapping[str, Any], n_edges: int, remedy: str) -> Finding:
     n_changes = float(diagnostics["n_changes_expected"])
     if math.isnan(n_changes):
         text = "One chain cannot tell how far another run would differ, nor which edges are uncertain."
@@ -106,7 +108,7 @@ def _changes(diagnostics: Mapping[str, Any], n_edges: int) -> Finding:
         f"the chains do not agree well enough to decide every pair: {run} {advice} If that does not help, the data do "
         f"not determine these pairs.",
         ConvergenceWarning,
-        "the chains disagree about some pairs, which another run may decide otherwise; raise n_chains.",
+        f"the chains disagree about some pairs, which another run may decide otherwise; {remedy}.",
     )
 
 

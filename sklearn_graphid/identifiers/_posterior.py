@@ -218,7 +218,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             draws=draws,
             findings=(
                 *fit_findings(diagnostics, noise_std, self.noise_std is not None, task.experiments),
-                *mixing_findings(diagnostics, point.n_inferred(known)),
+                *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
                 *([_STOPPED] if stopped else []),
             ),
         )

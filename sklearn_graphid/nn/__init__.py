@@ -13,13 +13,14 @@ from ._networks import (
     restore_network,
     uses_known,
 )
-from ._ppgn import PPGN
+from ._ppgn import LOWEST_SIGMA, PPGN
 from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
 
 __all__ = [
     "ARCHITECTURES",
     "EDPGNN",
+    "LOWEST_SIGMA",
     "MOST_LEVELS",
     "PPGN",
     "SIGMA_RANGE",

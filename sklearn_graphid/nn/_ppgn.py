@@ -13,13 +13,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PPGN"]
+__all__ = ["LOWEST_SIGMA", "PPGN"]
 
 # Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
 _LARGEST_LOG_ODDS = 30.0
 # Less noise than this is not trained for, as a pair's own value leaves nothing to learn; the network is told this much,
 # so that it need not extrapolate.
-_LEAST_NOISE = 0.12
+LOWEST_SIGMA = 0.12
 
 
 class PPGN(nn.Module):
@@ -92,7 +92,7 @@ class PPGN(nn.Module):
         else:
             believed = torch.where(known > 0, noisy, believed)
         known = (known * off_diagonal).expand_as(noisy)
-        noise = torch.stack([sigma.clamp_min(_LEAST_NOISE).log(), known.mean((-2, -1))])
+        noise = torch.stack([sigma.clamp_min(LOWEST_SIGMA).log(), known.mean((-2, -1))])
         level = torch.nn.functional.silu(self.noise_in(noise))
         pairs = torch.stack([believed * off_diagonal, believed * (1 - believed) * off_diagonal, known])
         pairs = torch.cat([pairs, diagonal.expand_as(noisy)[None]])

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import resolve_device
+from ..graphs import KnownEdges
 from ..graphs._validation import as_float_array
 from ..samplers import Denoiser
 
@@ -28,8 +29,8 @@ _SIGMA_RANGE = (1e-15, 1e15)
 class GraphPrior(BaseEstimator, ABC):
     """Base of all priors.
 
-    A prior is used through its denoiser, E[A | A~]. The score of the annealed prior follows from it by Tweedie's
-    formula, (E[A | A~] - A~) / sigma^2.
+    A prior is used through its denoiser, E[A | A~]. The score function of the annealed prior follows from it by
+    Tweedie's formula, (E[A | A~] - A~) / sigma^2.
     """
 
     @property
@@ -47,6 +48,21 @@ class GraphPrior(BaseEstimator, ABC):
     def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
         """The annealing levels nearest to these that the prior knows; for most these themselves."""
         return tuple(sigmas)
+
+    def mismatch(self, known: KnownEdges) -> str:
+        """Why the prior may not apply to a graph of which this is known; empty where nothing speaks against it.
+
+        Parameters
+        ----------
+        known : KnownEdges
+            What is known of the graph.
+
+        Returns
+        -------
+        str
+            A clause that begins with "it" or "its", the graph. Most priors cannot tell, and say nothing.
+        """
+        return ""
 
     def denoise(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
         """Expected clean graph given a noisy one.
@@ -85,7 +101,7 @@ class GraphPrior(BaseEstimator, ABC):
         Returns
         -------
         ndarray of the same shape
-            The score of every pair, with a zero diagonal.
+            The gradient with respect to every pair, with a zero diagonal.
         """
         noisy = as_float_array(adjacency, "adjacency")
         score: FloatArray = (self.denoise(noisy, sigma) - noisy) / float(sigma) ** 2

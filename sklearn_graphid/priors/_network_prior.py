@@ -19,18 +19,17 @@ from .._utils._numbers import FloatArray
 from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from ..graphs import KnownEdges
 from ..graphs._validation import check_graphs
-from ..nn import denoising_losses, graphs_at_once, restore_network, uses_known
+from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network, uses_known
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
-from ._surprise import Calibration, surprise
+from ._surprise import Calibration, deviations_in_words, surprise
 
 __all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
 
 # The network that takes any annealing level is trained beyond the schedule's ends: a sampler may start from more noise
 # than the paper's, and below the lower end a pair's own value leaves nothing to learn.
 _TRAINED_BEYOND = 3.0
-_LITTLE_NOISE = 0.12
 # Published checkpoints do not say what sizes they were trained on,
 ANY_SIZE = (2, 10**6)
 # and round their annealing levels to eight digits.
@@ -39,11 +38,15 @@ _SCORE_DRAWS = 4  # of noise, for each graph and level
 _SAMPLING_LEVELS = 30
 _MOST_DRAWN = 10**6
 _RING = 12  # nodes of the graph on which weights from a file are tried
+# Unseen graphs of a prior's own kind stay below this in all but one of a thousand cases,
+_LARGEST_SURPRISE = 5.0
+# and a graph may be so many times smaller or larger than those of the training.
+_SIZES_APART = 2
 
 
 def trained_range(sigma_max: float) -> tuple[float, float]:
     """The lowest and the highest annealing level that the network which takes any level is trained for."""
-    return min(_LITTLE_NOISE, sigma_max), _TRAINED_BEYOND * sigma_max
+    return min(LOWEST_SIGMA, sigma_max), _TRAINED_BEYOND * sigma_max
 
 
 class NetworkPrior(TransformerMixin, GraphPrior):
@@ -202,6 +205,14 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         with torch_threads(1):
             network = self._network(resolve_device(self.device))
             return surprise(network, known.values, known.mask, float(self.sigmas_[0]), self.known_loss_)
+
+    def mismatch(self, known: KnownEdges) -> str:
+        smallest, largest = self.size_range_
+        if not smallest / _SIZES_APART <= known.n_nodes <= _SIZES_APART * largest:
+            return f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
+        if (distance := self.surprise(known)) > _LARGEST_SURPRISE:
+            return f"its known part lies {deviations_in_words(distance)} away from the training graphs"
+        return ""
 
     def sample(self, n_samples: int = 1, n_nodes: int | None = None, random_state: Any = None) -> list[FloatArray]:
         """Draw new graphs from the prior.

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn import config_context
 
 from ..plotting._names import shortened
+from ..priors import GraphPriorScore
 from ..priors._surprise import deviations_in_words
 
 __all__ = [
@@ -22,14 +23,10 @@ __all__ = [
     "percent",
     "prior_in_words",
     "prior_mismatch",
-    "prior_surprise",
 ]
 
 LEVEL = 0.9
 LONGEST_SETTING = 300
-# Beyond these a learned prior does not fit, and the identifier warns as well.
-_SURPRISING = 5.0
-_SIZES_APART = 2
 # Noise below this share of the outputs' root mean square was not measured: samplers draw no less than a tenth of it.
 _SMALLEST_NOISE = 1e-5
 
@@ -54,52 +51,36 @@ def filter_in_words(filter: Any) -> str:
     return f"{name}. {summary}" if summary else name
 
 
-def prior_surprise(estimator: Any) -> float:
-    """How far the known part lies from a learned prior's graphs; nan where there is none or too little is known."""
-    prior = _learned_prior(estimator)
-    return float("nan") if prior is None else float(prior.surprise(estimator.known_edges_))
-
-
-def prior_in_words(estimator: Any, surprise: float) -> str:
-    """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
+def prior_in_words(estimator: Any) -> str:
+    """What was believed of the graph beforehand, and how far a learned prior's graphs are from what is known."""
     parameters = estimator._params_at_fit
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
         return "pairs are independent, with the known pairs' share of edges"
-    prior = _learned_prior(estimator)
-    if prior is None:
+    prior = estimator.prior_
+    if not isinstance(prior, GraphPriorScore):
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
+    surprise = prior.surprise(estimator.known_edges_)
+    distance = deviations_in_words(surprise)
     learned = f"learned from graphs of {smallest} to {largest} nodes ({type(prior).__name__})"
-    return learned if np.isnan(surprise) else f"{learned}; the known part lies {_distance(surprise)}"
+    return (
+        learned
+        if np.isnan(surprise)
+        else f"{learned}; the known part lies {distance} away from them, where up to 3 are usual"
+    )
 
 
-def _learned_prior(estimator: Any) -> Any:
+def prior_mismatch(estimator: Any) -> str:
+    """What speaks against the prior; empty where nothing does."""
     prior = getattr(estimator, "prior_", None)
-    return prior if hasattr(prior, "size_range_") and hasattr(prior, "surprise") else None
-
-
-def prior_mismatch(estimator: Any, surprise: float) -> str:
-    """What speaks against a learned prior; empty where nothing does. `surprise` is that of `prior_surprise`."""
-    prior = _learned_prior(estimator)
-    if prior is None:
-        return ""
-    n_nodes, (smallest, largest) = estimator.known_edges_.n_nodes, prior.size_range_
-    if not smallest / _SIZES_APART <= n_nodes <= _SIZES_APART * largest:
-        reason = f"it has {count(n_nodes, 'node')}, and those had {smallest} to {largest}"
-    elif surprise > _SURPRISING:
-        reason = f"its known part lies {_distance(surprise)}"
-    else:
+    if prior is None or not (reason := prior.mismatch(estimator.known_edges_)):
         return ""
     return (
         f"The graph does not look like those that the prior has learned from: {reason}. What the prior says may not "
         f"apply. Compare with a fit without it."
     )
-
-
-def _distance(surprise: float) -> str:
-    return f"{deviations_in_words(surprise)} away from them, where up to 3 are usual"
 
 
 def noise_in_words(estimator: Any) -> str:

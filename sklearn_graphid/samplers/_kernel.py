@@ -87,6 +87,7 @@ class Kernel(ABC):
     """
 
     step_name: ClassVar[str]  # what a step is called where progress is shown
+    remedy: ClassVar[str]  # what the user can change where the chains of this kernel disagree, such as "raise n_sweeps"
 
     @property
     @abstractmethod
@@ -115,6 +116,7 @@ class Kernel(ABC):
 class Step(NamedTuple):
     """A step of one of the kernels."""
 
+    number: int  # which of the kernels
     kernel: Kernel
     state: Any
     info: StepInfo
@@ -143,11 +145,11 @@ def run_kernels(
     Step
         After each step.
     """
-    for kernel in kernels:
+    for number, kernel in enumerate(kernels):
         state = kernel.init(problem, denoise, chain, rng)
         for _ in range(kernel.n_steps):
             state, info = kernel.step(problem, denoise, state, rng)
-            yield Step(kernel, state, info)
+            yield Step(number, kernel, state, info)
         chain = state.chain
 
 

@@ -63,6 +63,7 @@ class LangevinKernel(Kernel):
     """
 
     step_name: ClassVar[str] = "annealing level"
+    remedy: ClassVar[str] = "raise n_chains, or let sweeps follow (n_sweeps)"
 
     sigmas: tuple[float, ...]
     n_steps_per_level: int

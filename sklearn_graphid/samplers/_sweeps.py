@@ -84,6 +84,7 @@ class SweepKernel(Kernel):
     """
 
     step_name: ClassVar[str] = "sweep"
+    remedy: ClassVar[str] = "raise n_chains"
 
     n_sweeps: int
     sigma: float

@@ -23,6 +23,7 @@ class MetropolisKernel(Kernel):
     """Flip one random pair at a time, by Metropolis, with theta and the noise level as they are."""
 
     step_name: ClassVar[str] = "round of flips"
+    remedy: ClassVar[str] = "raise n_chains"
 
     n_rounds: int
     probability: float  # of an edge, a priori
