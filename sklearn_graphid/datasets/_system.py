@@ -42,7 +42,7 @@ def make_system(
     ----------
     adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
         The graph A.
-    filter : {"polynomial", "heat", "arma"} or filter object, default="polynomial"
+    filter : {"polynomial", "heat", "arma", "steady-state"} or filter object, default="polynomial"
         The process h.
     theta : array-like of shape (n_parameters,), default=None
         Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial in

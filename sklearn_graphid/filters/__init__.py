@@ -7,6 +7,7 @@ from ._base import GraphFilter, Linearization
 from ._callable import CallableFilter
 from ._heat import HeatDiffusionFilter
 from ._polynomial import PolynomialFilter
+from ._steady_state import SteadyStateFilter
 
 __all__ = [
     "ARMAFilter",
@@ -15,10 +16,16 @@ __all__ = [
     "HeatDiffusionFilter",
     "Linearization",
     "PolynomialFilter",
+    "SteadyStateFilter",
     "resolve_filter",
 ]
 
-_BY_NAME = {"polynomial": PolynomialFilter, "heat": HeatDiffusionFilter, "arma": ARMAFilter}
+_BY_NAME = {
+    "polynomial": PolynomialFilter,
+    "heat": HeatDiffusionFilter,
+    "arma": ARMAFilter,
+    "steady-state": SteadyStateFilter,
+}
 
 
 def resolve_filter(filter: object) -> GraphFilter:
@@ -27,7 +34,7 @@ def resolve_filter(filter: object) -> GraphFilter:
     Parameters
     ----------
     filter : str or GraphFilter
-        "polynomial", "heat", "arma", or a filter object.
+        "polynomial", "heat", "arma", "steady-state", or a filter object.
 
     Returns
     -------

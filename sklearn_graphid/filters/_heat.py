@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._utils._numbers import check_number
 from ._base import GraphFilter, Linearization
+from ._shifts import combinatorial_laplacian, normalized_laplacian
 
 __all__ = ["HeatDiffusionFilter"]
 
@@ -129,8 +130,8 @@ class HeatDiffusionFilter(GraphFilter):
 
     def _laplacian_with_pullback(self, adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         if self.laplacian == "combinatorial":
-            return _combinatorial_laplacian(adjacency)
-        return _normalized_laplacian(adjacency)
+            return combinatorial_laplacian(adjacency)
+        return normalized_laplacian(adjacency)
 
 
 def _matrix_exponential(exponent: Tensor) -> Tensor:
@@ -157,32 +158,6 @@ def _matrix_exponential(exponent: Tensor) -> Tensor:
     for n_squared in range(fewest, most):
         power = torch.where((halvings > n_squared)[:, None, None], power @ power, power)
     return power
-
-
-def _combinatorial_laplacian(adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    def pullback(gradient: Tensor) -> Tensor:
-        return gradient.diagonal(dim1=-2, dim2=-1)[..., None] - gradient
-
-    return torch.diag_embed(adjacency.sum(-1)) - adjacency, pullback
-
-
-def _normalized_laplacian(adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    # A degree below one counts as one. On a graph that changes only the nodes without edges, which so get a zero
-    # row and keep their heat; on the soft matrices of a sampler it keeps the division from blowing up.
-    degree = adjacency.sum(-1)
-    floored = degree.clamp_min(1.0)
-    scale = floored.rsqrt()
-    scaled = scale[..., :, None] * adjacency * scale[..., None, :]
-
-    def pullback(gradient: Tensor) -> Tensor:
-        direct = -scale[..., :, None] * gradient * scale[..., None, :]
-        weighted = gradient * adjacency
-        both_ways = (weighted + weighted.mT) @ scale[..., None]
-        through_scale = 0.5 * both_ways[..., 0] * scale / floored * (degree > 1)
-        through_diagonal = gradient.diagonal(dim1=-2, dim2=-1) * (degree < 1)
-        return direct + (through_scale + through_diagonal)[..., :, None]
-
-    return torch.diag_embed(degree / floored) - scaled, pullback
 
 
 def _spectrum(laplacian: Tensor, signals: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
+from ._shifts import SHIFTS
 
 __all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]
 
@@ -36,14 +39,16 @@ def polynomial_pullback(adjacency: Tensor, coefficients: Tensor, shifted: list[T
 
 
 class PolynomialFilter(GraphFilter):
-    """A polynomial of the adjacency matrix.
+    """A polynomial of the adjacency matrix, or of a Laplacian.
 
-    h(A) = theta_0 I + theta_1 A + ... + theta_p A^p.
+    h(A) = theta_0 I + theta_1 S + ... + theta_p S^p, where S is A itself unless another `shift` is chosen.
 
     Parameters
     ----------
     order : int, default=2
-        The highest power p of A.
+        The highest power p of S.
+    shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
+        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees.
     initial_scale : float, default=0.1
         Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
         random.
@@ -60,11 +65,14 @@ class PolynomialFilter(GraphFilter):
 
     linear_in_theta = True
 
-    def __init__(self, order: int = 2, initial_scale: float = 0.1):
+    def __init__(self, order: int = 2, initial_scale: float = 0.1, shift: str = "adjacency"):
         self.order = order
         self.initial_scale = initial_scale
+        self.shift = shift
 
     def check(self) -> None:
+        if not (isinstance(self.shift, str) and self.shift in SHIFTS):
+            raise ValueError(f"PolynomialFilter got shift={self.shift!r}; expected one of {', '.join(SHIFTS)}.")
         check_integer(self.order, "PolynomialFilter got order", low=0)
         check_number(self.initial_scale, "PolynomialFilter got initial_scale", positive=True)
 
@@ -75,51 +83,67 @@ class PolynomialFilter(GraphFilter):
         return [(-float(self.initial_scale), float(self.initial_scale))] * (self.order + 1)
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
-        return _combine(krylov(adjacency, signals, self.order), theta)
+        return _combine(krylov(self._shift(adjacency)[0], signals, self.order), theta)
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
-        shifted = krylov(adjacency, signals, self.order)
+        shift, shift_pullback = self._shift(adjacency)
+        shifted = krylov(shift, signals, self.order)
 
         def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
             theta_gradient = torch.stack([(cotangent * s).sum((-2, -1)) for s in shifted], dim=-1)
-            return polynomial_pullback(adjacency, theta, shifted, cotangent), theta_gradient
+            return shift_pullback(polynomial_pullback(shift, theta, shifted, cotangent)), theta_gradient
 
         return Linearization(_combine(shifted, theta), pullback)
 
     def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
-        shifted = krylov(adjacency, signals, self.order)
+        shifted = krylov(self._shift(adjacency)[0], signals, self.order)
         return _combine(shifted, theta), torch.stack(shifted, dim=-1)
 
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
-        return torch.stack(krylov(adjacency, signals, self.order), dim=1)
+        return torch.stack(krylov(self._shift(adjacency)[0], signals, self.order), dim=1)
 
     def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        # A flip adds D to A, which has an entry or two, so A^k x + e_k turns into A^(k+1) x + A e_k + D (A^k x + e_k):
-        # no product with a flipped matrix is needed, and A e_1 is made of a column or two of A.
+        if self.shift == "normalized-laplacian":  # a flip changes two degrees, and with them two rows and columns
+            return super().flipped_designs(adjacency, signals, rows, columns)
+        # A flip adds D to S, which has a few entries, so S^k x + e_k turns into S^(k+1) x + S e_k + D (S^k x + e_k):
+        # no product with a flipped matrix is needed, and S e_1 is made of a few columns of S.
         chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
         sign = (1 - 2 * adjacency[chains, rows[..., 0], columns[..., 0]])[..., None]
-        entries = list(zip(rows.unbind(-1), columns.unbind(-1), strict=True))
-        transposed = adjacency.mT
+        entries = self._changed_entries(rows, columns, sign)
+        shift = self._shift(adjacency)[0]
+        transposed = shift.mT
         change: Tensor | None = None
-        shifted = []
-        for power, signal in enumerate(krylov(adjacency, signals, self.order)):
+        shifted: list[Tensor] = []
+        for power, signal in enumerate(krylov(shift, signals, self.order)):
             flipped = signal[:, None].expand(-1, rows.shape[1], -1, -1) if change is None else signal[:, None] + change
             shifted.append(flipped)
             if power == self.order:
                 break
-            moved = [sign * _node(flipped, column) for _, column in entries]
+            moved = [weight * _node(flipped, column) for _, column, weight in entries]
             if change is None:
                 change = torch.zeros_like(flipped)
             elif power == 1:
                 change = torch.zeros_like(flipped)
-                for row, column in entries:
-                    first = sign * _node(shifted[0], column)
+                for row, column, weight in entries:
+                    first = weight * _node(shifted[0], column)
                     change.addcmul_(first[..., None], transposed[chains, row][:, :, None])
             else:
                 change = (change.flatten(1, 2) @ transposed).view_as(change)
-            for (row, _), values in zip(entries, moved, strict=True):
+            for (row, _, _), values in zip(entries, moved, strict=True):
                 change.scatter_add_(-1, _column(row, values), values[..., None])
         return torch.stack(shifted, dim=2)
+
+    def _shift(self, adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        return SHIFTS[self.shift](adjacency)
+
+    def _changed_entries(self, rows: Tensor, columns: Tensor, sign: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Rows, columns (chains, flips) and changes (chains, flips, 1) of the entries of S that a flip changes."""
+        entries = list(zip(rows.unbind(-1), columns.unbind(-1), strict=True))
+        if self.shift == "adjacency":
+            return [(row, column, sign) for row, column in entries]
+        # An entry of A is taken off the same entry of D - A, and added to the diagonal of its row.
+        off_diagonal = [(row, column, -sign) for row, column in entries]
+        return off_diagonal + [(row, row, sign) for row, _ in entries]
 
 
 def _node(signals: Tensor, nodes: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
     Parameters
     ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
+    filter : {"polynomial", "heat", "arma", "steady-state"} or GraphFilter, default="polynomial"
         The process.
     prior : GraphPrior, FrozenEstimator or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted),

@@ -18,7 +18,7 @@ freedom to move for that bias.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -113,22 +113,32 @@ class SweepKernel(Kernel):
         adjacency = state.adjacency.clone()
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
-        for part in order.chunk(self.n_parts, 1):
-            redrawn = None if self.n_parts == 1 else torch.zeros_like(prior).scatter_(1, part, 1.0)
-            odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
-            prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
-            is_visited = torch.ones_like(part, dtype=torch.bool)
-            if state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES:
-                part, is_visited = _uncertain_first(part, gain + (1 - 2 * chain.pairs) * prior)
+        is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
+        log_likelihood = torch.zeros_like(chain.noise_std)
+        for part, is_visited in self._parts(order, None if is_full else gain + (1 - 2 * chain.pairs) * prior):
+            redrawn = None if self.n_parts == 1 else torch.zeros_like(prior).scatter_(1, part, is_visited.to(prior))
+            if part.shape[1]:
+                odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
+                prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
             visits = _Visits(part, is_visited, thresholds.gather(1, part))
             log_likelihood = _flip_sweep(problem, self.temperature, adjacency, prior, chain, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
-            chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
+        chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
         # What a flip would gain, seen from the pair as it stands now.
         odds = (gain + (1 - 2 * chain.pairs) * prior) / self.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * odds)
         info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior))
         return SweepState(chain, adjacency, gain, prior, state.n_sweeps + 1), info
+
+    def _parts(self, order: Tensor, flip_gain: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pairs (chains, visits) to redraw together and whether to draw each: all, or those of an uncertain flip."""
+        is_visited = torch.ones_like(order, dtype=torch.bool)
+        size = max(1, -(-order.shape[1] // self.n_parts))
+        if flip_gain is not None:
+            order, is_visited = _uncertain_first(order, flip_gain)
+        # At least one part, though it be empty: the likelihood and the prior are wanted at the end of it.
+        n_parts = max(1, -(-order.shape[1] // size))
+        yield from zip(order.chunk(n_parts, 1), is_visited.chunk(n_parts, 1), strict=True)
 
     def _prior_log_odds(
         self, problem: Problem, denoise: Denoiser, normal: Tensor, pairs: Tensor, redrawn: Tensor | None

@@ -8,12 +8,15 @@ import torch
 from scipy import linalg, sparse
 from scipy.integrate import quad
 
+from sklearn_graphid import LangevinSystemIdentifier
+from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import (
     ARMAFilter,
     CallableFilter,
     GraphFilter,
     HeatDiffusionFilter,
     PolynomialFilter,
+    SteadyStateFilter,
     resolve_filter,
 )
 
@@ -34,6 +37,10 @@ FILTERS = {
     "polynomial-0": PolynomialFilter(order=0),
     "polynomial-1": PolynomialFilter(order=1),
     "polynomial-4": PolynomialFilter(order=4),
+    "polynomial-laplacian": PolynomialFilter(order=3, shift="laplacian"),
+    "polynomial-normalized": PolynomialFilter(order=2, shift="normalized-laplacian"),
+    "steady-state": SteadyStateFilter(leak=0.3),
+    "steady-state-ground": SteadyStateFilter(ground=2),
     "heat": HeatDiffusionFilter(),
     "heat-normalized": HeatDiffusionFilter(laplacian="normalized"),
     "arma-1-0": ARMAFilter(ar_order=1, ma_order=0),
@@ -179,6 +186,23 @@ def test_callable_equals_the_built_in_it_imitates():
     np.testing.assert_allclose(apply_numpy(batched, adjacency, [0.5], signals), expected)
 
 
+def quadratic(adjacency, theta):
+    """A polynomial of order two without its constant."""
+    return theta[0] * adjacency + theta[1] * adjacency @ adjacency
+
+
+def test_callable_that_is_linear_in_theta_is_identified():
+    """A sampler that integrates theta out finds graph and theta."""
+    adjacency, _ = random_graph(seed=2)
+    X, Y = make_system(adjacency, PolynomialFilter(2), [0.0, 0.4, -0.2], n_experiments=20, random_state=0)
+    known = hide_edges(adjacency, 0.3, random_state=0)
+    filter = CallableFilter(quadratic, names=("a", "b"), linear_in_theta=True)
+    identifier = LangevinSystemIdentifier(filter, noise_std=1.0, n_chains=4, n_levels=3, n_sweeps=10, random_state=0)
+    identifier.fit(X, Y, known)
+    np.testing.assert_array_equal(identifier.adjacency_, adjacency)
+    np.testing.assert_allclose(identifier.theta_, [0.4, -0.2], atol=0.02)
+
+
 def test_callable_that_ignores_theta_has_zero_derivatives():
     filter = CallableFilter(constant)
     adjacency = torch.ones(1, 2, 2, dtype=torch.float64)
@@ -206,10 +230,11 @@ def test_theta_is_kept_within_its_bounds():
 
 
 @pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shift", ["adjacency", "laplacian"])
 @pytest.mark.parametrize("order", range(5))
-def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order, directed):
+def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order, shift, directed):
     """Against the base class, which flips the pairs and starts anew; numbers are integers, so nothing is rounded."""
-    rng, filter = np.random.default_rng(order), PolynomialFilter(order)
+    rng, filter = np.random.default_rng(order), PolynomialFilter(order, shift=shift)
     upper = np.triu(rng.random((3, 7, 7)) < 0.5, 1)
     adjacency = torch.tensor(upper + upper.swapaxes(1, 2), dtype=torch.float64)
     signals = torch.tensor(rng.integers(-9, 10, (5, 7)), dtype=torch.float64)
@@ -223,6 +248,47 @@ def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order, directed):
     assert torch.equal(flipped, GraphFilter.flipped_designs(filter, adjacency, signals, rows, columns))
     jacobian = GraphFilter.theta_jacobian(filter, adjacency, torch.ones(3, order + 1).double(), signals)[1]
     assert torch.equal(filter.design(adjacency, signals), jacobian.movedim(-1, 1))
+
+
+@pytest.mark.parametrize("shift", ["laplacian", "normalized-laplacian"])
+def test_polynomial_of_a_laplacian_is_that_of_scipys(shift):
+    adjacency, signals = random_graph()
+    laplacian = sparse.csgraph.laplacian(adjacency, normed=shift == "normalized-laplacian")
+    expected = signals @ (2.0 * np.eye(8) - 0.5 * laplacian + 0.25 * laplacian @ laplacian)
+    outputs = apply_numpy(PolynomialFilter(shift=shift), adjacency, [2.0, -0.5, 0.25], signals)
+    np.testing.assert_allclose(outputs, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.4])
+@pytest.mark.parametrize("ground", [None, 3])
+def test_steady_state_solves_its_equation(ground, leak):
+    """Against numpy's pseudo-inverse of the whole Laplacian, or of that without the row and column of the ground."""
+    adjacency, signals = random_graph(seed=4)
+    matrix, free = sparse.csgraph.laplacian(adjacency) + leak * np.eye(8), np.arange(8) != ground
+    expected = np.zeros_like(signals)
+    expected[:, free] = 3.0 * signals[:, free] @ np.linalg.pinv(matrix[np.ix_(free, free)], hermitian=True)
+    outputs = apply_numpy(SteadyStateFilter(ground, leak), adjacency, [3.0], signals)
+    np.testing.assert_allclose(outputs, expected, atol=1e-4)  # a leak of a millionth is in it
+
+
+@pytest.mark.parametrize("filter", [SteadyStateFilter(), SteadyStateFilter(ground=3), SteadyStateFilter(leak=0.5)])
+def test_steady_states_after_a_flip_are_those_of_the_flipped_graphs(filter):
+    rng = np.random.default_rng(0)
+    adjacency = torch.tensor(np.stack([random_graph(seed=seed)[0] for seed in (4, 5, 6)]))
+    signals = torch.tensor(rng.normal(size=(5, 8)))
+    first, second = torch.tensor(rng.integers(0, 4, (3, 9))), torch.tensor(rng.integers(4, 8, (3, 9)))
+    rows, columns = torch.stack([first, second], -1), torch.stack([second, first], -1)
+    flipped = filter.flipped_designs(adjacency, signals, rows, columns)
+    expected = GraphFilter.flipped_designs(filter, adjacency, signals, rows, columns)
+    torch.testing.assert_close(flipped, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_graph_in_two_parts_has_a_steady_state_that_no_data_support():
+    """Removing a bridge must not stop a sampler: the outputs are finite, and far too large."""
+    adjacency = linalg.block_diag(np.ones((3, 3)) - np.eye(3), np.ones((2, 2)) - np.eye(2))
+    outputs = apply_numpy(SteadyStateFilter(), adjacency, [1.0], np.eye(5))
+    assert np.isfinite(outputs).all()
+    assert np.abs(outputs).min() > 1e4
 
 
 def mass(filter, low, high):
@@ -275,6 +341,12 @@ def test_single_precision_heat_agrees_with_double(n_nodes):
         (ARMAFilter(ar_order=0), ValueError, "ar_order=0; expected an integer of at least 1"),
         (ARMAFilter(initial_scale=-1), ValueError, "initial_scale=-1"),
         (HeatDiffusionFilter(laplacian="signless"), ValueError, "laplacian='signless'"),
+        (PolynomialFilter(shift="laplace"), ValueError, "shift='laplace'; expected one of adjacency, laplacian"),
+        (SteadyStateFilter(ground=-1), ValueError, "ground=-1"),
+        (SteadyStateFilter(leak=-0.1), ValueError, "leak=-0.1; expected a number of at least 0"),
+        (SteadyStateFilter(initial_low=2.0), ValueError, "initial_low=2.0 .* initial_low <= initial_high"),
+        (CallableFilter(hill, names=("a", "b"), linear_in_theta=True), ValueError, "linear_in_theta=True, but h"),
+        (CallableFilter(constant, limits=((0, 1),), linear_in_theta=True), ValueError, "limits and linear_in_theta"),
         (HeatDiffusionFilter(initial_low=1.0), ValueError, "initial_low <= initial_high"),
         (HeatDiffusionFilter(theta_min=0.4), ValueError, "theta_min=0.4"),
         (CallableFilter("hill"), TypeError, "function='hill'"),
@@ -288,6 +360,6 @@ def test_senseless_filters_are_refused_by_name(filter, error, words):
         resolve_filter(filter)
 
 
-@pytest.mark.parametrize("name", ["polynomial", "heat", "arma"])
+@pytest.mark.parametrize("name", ["polynomial", "heat", "arma", "steady-state"])
 def test_filters_resolve_by_name(name):
     assert isinstance(resolve_filter(name), GraphFilter)

@@ -1,0 +1,160 @@
+"""The steady state of a flow network: resistors, DC power flow, heat that no longer changes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._utils._numbers import check_integer, check_number
+from ._base import GraphFilter, Linearization
+
+__all__ = ["SteadyStateFilter"]
+
+# Without ground and leak the Laplacian of a graph that falls into parts cannot be inverted. A leak as small as this
+# makes it invertible: a part whose inputs do not add up to zero then has outputs a million times too large, which no
+# data support.
+_SMALLEST_LEAK = 1e-6
+
+
+class SteadyStateFilter(GraphFilter):
+    """y = scale (L + g I)^+ x: potentials y that settle where x flows in, such as voltages or temperatures.
+
+    L = D - A is the Laplacian of the graph. Without a ground node, and with g = 0, potentials are defined up to a
+    constant: what flows in on the whole is taken off all nodes alike, and the potentials have mean zero.
+
+    Parameters
+    ----------
+    ground : int or None, default=None
+        The number of the node whose potential is zero and which takes up what flows in; its output is zero. None: no
+        node is grounded.
+    leak : float, default=0.0
+        g, what flows off at every node for a potential of one.
+    initial_low, initial_high : float, default=0.5 and 1.5
+        The scale starts at a uniform draw between the two, where the sampler starts it at random.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.filters import SteadyStateFilter
+    >>> path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]])
+    >>> current = torch.tensor([[1.0, 0.0, -1.0]])
+    >>> SteadyStateFilter().apply(path, torch.tensor([[1.0]]), current).round(decimals=4) + 0.0
+    tensor([[[ 1.,  0., -1.]]])
+    """
+
+    linear_in_theta = True
+
+    def __init__(
+        self,
+        ground: int | None = None,
+        leak: float = 0.0,
+        initial_low: float = 0.5,
+        initial_high: float = 1.5,
+    ):
+        self.ground = ground
+        self.leak = leak
+        self.initial_low = initial_low
+        self.initial_high = initial_high
+
+    def check(self) -> None:
+        if self.ground is not None:
+            check_integer(self.ground, "SteadyStateFilter got ground", low=0)
+        for name in ("leak", "initial_low", "initial_high"):
+            check_number(getattr(self, name), f"SteadyStateFilter got {name}")
+        if self.leak < 0:
+            raise ValueError(f"SteadyStateFilter got leak={self.leak!r}; expected a number of at least 0.")
+        if not self.initial_low <= self.initial_high:
+            raise ValueError(
+                f"SteadyStateFilter got initial_low={self.initial_low!r} and initial_high={self.initial_high!r}; "
+                f"expected initial_low <= initial_high."
+            )
+
+    def parameter_names(self) -> list[str]:
+        return ["scale"]
+
+    def initial_range(self) -> list[tuple[float, float]]:
+        return [(float(self.initial_low), float(self.initial_high))]
+
+    def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        return theta[:, :, None] * self.design(adjacency, signals)[:, 0]
+
+    def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        potentials = self.design(adjacency, signals)[:, 0]
+        return theta[:, :, None] * potentials, potentials[..., None]
+
+    def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
+        conductance, scale = self._conductance(adjacency), theta[:, :, None].double()
+        potentials = _solve(conductance, self._inflow(signals))
+
+        def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
+            # K y = x, so that dy = -K^-1 dK y.
+            adjoint = _solve(conductance.mT, scale * cotangent.double())
+            gradient = self._without_ground(adjoint).mT @ self._without_ground(potentials)  # minus that of K
+            # An entry of A is taken off the same entry of K and added to the diagonal of its row; where it is below
+            # zero, it counts as zero.
+            gradient = (gradient - gradient.diagonal(dim1=-2, dim2=-1)[..., None]) * (adjacency >= 0)
+            theta_gradient = (cotangent * potentials).sum((-2, -1))[:, None]
+            return gradient.to(adjacency.dtype), theta_gradient.to(theta.dtype)
+
+        return Linearization((scale * potentials).to(adjacency.dtype), pullback)
+
+    def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
+        return _solve(self._conductance(adjacency), self._inflow(signals)).to(adjacency.dtype)[:, None]
+
+    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        if rows.shape[-1] != 2:
+            return super().flipped_designs(adjacency, signals, rows, columns)
+        # K turns into K + s v v' with v = e_i - e_j, so that by Sherman and Morrison y turns into y - c u z with
+        # u = K^-1 v, z = v'y and c = s / (1 + s v'u): no flipped matrix is ever inverted.
+        identity = torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device)
+        inverse = _solve(self._conductance(adjacency), self._inflow(identity))
+        potentials = signals.double() @ inverse
+        chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
+        row, column = rows[..., 0], columns[..., 0]
+        sign = 1 - 2 * adjacency[chains, row, column].double()
+        response = inverse[chains, row] - inverse[chains, column]  # (chains, flips, nodes)
+        resistance = response.gather(-1, row[..., None]) - response.gather(-1, column[..., None])
+        drop = potentials.mT[chains, row] - potentials.mT[chains, column]  # (chains, flips, experiments)
+        factor = sign[..., None] / (1 + sign[..., None] * resistance)
+        flipped: Tensor = potentials[:, None] - (factor * drop)[..., None] * response[:, :, None]
+        return flipped.to(adjacency.dtype)[:, :, None]
+
+    def _conductance(self, adjacency: Tensor) -> Tensor:
+        """K (chains, nodes, nodes) in double precision: invertible, and with an identity where the ground is."""
+        # The soft matrices of a sampler may have entries below zero, for which there is no steady state.
+        weights, n_nodes = adjacency.double().clamp_min(0.0), adjacency.shape[-1]
+        matrix = torch.diag_embed(weights.sum(-1) + max(float(self.leak), _SMALLEST_LEAK)) - weights
+        if self._is_floating:
+            return matrix + 1.0 / n_nodes
+        if self.ground is None:
+            return matrix
+        is_free = self._without_ground(matrix.new_ones(n_nodes))
+        return matrix * is_free[:, None] * is_free + torch.diag(1 - is_free)
+
+    @property
+    def _is_floating(self) -> bool:
+        return self.ground is None and self.leak == 0
+
+    def _inflow(self, signals: Tensor) -> Tensor:
+        """Inputs (..., nodes) in double precision, without what a steady state cannot hold."""
+        signals = signals.double()
+        return signals - signals.mean(-1, keepdim=True) if self._is_floating else self._without_ground(signals)
+
+    def _without_ground(self, values: Tensor) -> Tensor:
+        """Zero at the ground."""
+        if self.ground is None:
+            return values
+        if self.ground >= values.shape[-1]:
+            raise ValueError(
+                f"SteadyStateFilter got ground={self.ground!r}, but the graph has {values.shape[-1]} nodes; expected "
+                f"at most {values.shape[-1] - 1}."
+            )
+        values = values.clone()
+        values[..., self.ground] = 0.0
+        return values
+
+
+def _solve(matrices: Tensor, signals: Tensor) -> Tensor:
+    """K^-1 times each row of the signals: (chains, experiments, nodes); infinite or nan where K has no inverse."""
+    solutions: Tensor = torch.linalg.solve_ex(matrices, signals.mT.expand(len(matrices), -1, -1))[0]
+    return solutions.mT
