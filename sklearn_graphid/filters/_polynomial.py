@@ -47,11 +47,11 @@ class PolynomialFilter(GraphFilter):
     ----------
     order : int, default=2
         The highest power p of S.
-    shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
-        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees.
     initial_scale : float, default=0.1
         Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
         random.
+    shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
+        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees.
 
     Examples
     --------

@@ -252,7 +252,7 @@ def test_annealed_langevin_is_the_literal_algorithm(name, with_prior, dtype):
         literal = literal_algorithm_1(
             name, X, Y, known, log_prior, settings, iter(normals[:, chain]), starts[chain], thetas[chain]
         )
-        for (_, level, info), (pairs, theta) in zip(reached, literal, strict=True):
+        for (_, _, level, info), (pairs, theta) in zip(reached, literal, strict=True):
             np.testing.assert_allclose(level.chain.pairs[chain].double().numpy(), pairs, atol=tolerance)
             np.testing.assert_allclose(level.chain.theta[chain].double().numpy(), theta, atol=tolerance)
             clipped += ((pairs == -info.sigma) | (pairs == 1 + info.sigma)).sum()
