@@ -170,8 +170,8 @@ def edge_reliability_curve(
 
     Parameters
     ----------
-    true_adjacency, edge_probabilities, known
-        As in `edge_calibration_error`; lists of systems are pooled.
+    true_adjacency, edge_probabilities, known : as in `edge_calibration_error`
+        Truth, edge probabilities and what was known; lists of systems are pooled.
     n_bins : int, default=10
         Number of bins.
 
