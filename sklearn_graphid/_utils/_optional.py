@@ -1,10 +1,18 @@
-"""Libraries that only some parts need."""
+"""Libraries that only some parts need, and that are imported where they do."""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from typing import Any
 
-__all__ = ["require_matplotlib", "require_pandas"]
+__all__ = ["is_networkx", "require_matplotlib", "require_pandas"]
+
+
+def is_networkx(value: Any) -> bool:
+    """Whether it is a networkx graph; where nobody has imported networkx yet, nothing is."""
+    graph_class = getattr(sys.modules.get("networkx"), "Graph", None)
+    return graph_class is not None and isinstance(value, graph_class)
 
 
 def require_matplotlib(caller: str) -> None:

@@ -20,7 +20,6 @@ from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import get_data_home
 
 from .._utils._disk import check_path, check_regular_file, write_atomically
 from .._utils._numbers import FloatArray
@@ -155,6 +154,8 @@ def fetch_deezer_ego_nets(
     if zip_path is None:
         if data_home is not None:
             check_path(data_home, "data_home")
+        from sklearn.datasets import get_data_home  # which reads many formats, and takes its time to import
+
         path = Path(get_data_home(data_home)) / "graphid" / _ZIP_NAME
         ego_nets = _load_cached(path, checksum, download_if_missing)
     else:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -286,7 +285,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
         "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
         "l1_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "reweighted": ["boolean"],
-        "guess": [None, "array-like", "sparse matrix", nx.Graph],
+        "guess": [None, "array-like", "sparse matrix"],  # a networkx graph has a length, and so is array-like
         "guess_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "max_iter": [NumberInterval(Integral, 1, None, closed="left")],
         "tol": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],

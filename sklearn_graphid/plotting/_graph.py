@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-import networkx as nx
 import numpy as np
 
 from .._utils._numbers import FloatArray
@@ -29,6 +28,7 @@ from ._names import LITERAL, drawable
 from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.axes import Axes
 
 __all__ = ["GraphDisplay"]
