@@ -1,4 +1,4 @@
-"""How the chains moved while the noise was taken away."""
+"""How the chains moved while they were annealed."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of te
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TraceDisplay(ParameterDisplay):
-    """Traces of the log-likelihood and of every parameter, noise level by noise level.
+    """Traces of the log-likelihood and of every parameter, annealing level by annealing level.
 
-    A thin line is a chain, the thick one their median. Stripes tell the noise levels apart, and the upper scale names
-    them. Sweeps that finish a run lie behind a dotted line. Chains that have found
-    the posterior lie on top of one another and no longer drift.
+    A thin line is a chain, the thick one their median. Stripes tell the annealing levels apart, and the upper scale
+    names them. Sweeps that finish a run lie behind a dotted line. Chains that have found the posterior lie on top of
+    one another and no longer drift.
 
     Parameters
     ----------
     sigma : ndarray of shape (n_steps,)
-        Noise level of every recorded step.
+        Annealing level of every recorded step.
     log_likelihood : ndarray of shape (n_chains, n_steps)
         Log-likelihood of every chain.
     theta : ndarray of shape (n_chains, n_steps, n_parameters)
@@ -54,7 +54,7 @@ class TraceDisplay(ParameterDisplay):
     ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
         The log-likelihood, and a panel for each parameter beneath it.
     sigma_ax_ : matplotlib Axes
-        The scale of noise levels above them.
+        The scale of annealing levels above them.
     figure_ : matplotlib Figure
         The figure that holds them.
     lines_ : list of LineCollection
@@ -196,7 +196,7 @@ class TraceDisplay(ParameterDisplay):
     def _finish(self) -> int | None:
         """The step at which the finishing sweeps begin: those of the last kernel, where there are several.
 
-        Where the kernels are not told: after the annealing the noise rises once more, and stays.
+        Where the kernels are not told: after the annealing sigma rises once more, and stays.
         """
         if self.kernel is not None:
             switches = np.flatnonzero(np.diff(self.kernel)) + 1
@@ -224,7 +224,7 @@ class TraceDisplay(ParameterDisplay):
         self.sigma_ax_.set_xticks(places, [labels[place] for place in places])
         self.sigma_ax_.tick_params(length=0)
         self.sigma_ax_.spines["top"].set_visible(False)
-        self.sigma_ax_.set_xlabel(r"noise level $\sigma$")
+        self.sigma_ax_.set_xlabel(r"annealing level $\sigma$")
 
     def _places_with_room(self, labels: Mapping[float, str]) -> list[float]:
         """The labels that can stand side by side: the last, the first, and as many as fit between, evenly."""

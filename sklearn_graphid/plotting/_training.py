@@ -35,7 +35,7 @@ class PriorTrainingDisplay:
     seconds : ndarray of shape (n_epochs,)
         Seconds since the start.
     sigmas : ndarray of shape (n_levels,), default=None
-        Noise levels.
+        Annealing levels.
     level_losses : ndarray of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
 
@@ -117,7 +117,7 @@ class PriorTrainingDisplay:
         loss_history : mapping
             As a prior's `loss_history_`: "training", "validation" and "seconds", one number an epoch.
         sigmas : array-like of shape (n_levels,), default=None
-            Noise levels, which `level_losses` needs.
+            Annealing levels, which `level_losses` needs.
         level_losses : array-like of shape (n_graphs, n_levels), default=None
             What `transform` of the prior returns.
         ax, **plot_options : as in `plot`

@@ -502,7 +502,7 @@ def borders_of(display):
         # The sweeps may be at the level at which the Langevin dynamics end, or at one below it.
         ([1.0, 0.5, 0.5, 0.5], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.5"]),
         ([1.0, 0.5, 0.2, 0.2], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.2"]),
-        # One kernel may take the noise away twice, and finish nothing.
+        # One kernel may anneal twice, and finish nothing.
         ([1.0, 0.5, 1.0, 1.0], [0, 0, 0, 0], None, ["1", "0.5", "1"]),
         ([1.0, 0.5, 0.2, 0.3], [0, 1, 1, 2], 3.5, ["1", "0.5", "0.2", "finish, at 0.3"]),
     ],
