@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
@@ -21,6 +20,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from sklearn.utils import check_scalar
 
 from ._utils._numbers import FloatArray
+from ._utils._optional import is_networkx
 from ._utils._warnings import warn_caller
 from .graphs import KnownEdges
 from .graphs._known_edges import names_of_known
@@ -170,8 +170,8 @@ def edge_reliability_curve(
 
     Parameters
     ----------
-    true_adjacency, edge_probabilities, known
-        As in `edge_calibration_error`; lists of systems are pooled.
+    true_adjacency, edge_probabilities, known : as in `edge_calibration_error`
+        Truth, edge probabilities and what was known; lists of systems are pooled.
     n_bins : int, default=10
         Number of bins.
 
@@ -297,4 +297,4 @@ def _is_list_of_graphs(argument: Any) -> bool:
     if not isinstance(argument, Sequence):
         return getattr(argument, "ndim", 2) != 2
     first: Any = argument[0] if argument else None
-    return isinstance(first, nx.Graph) or sparse.issparse(first) or np.ndim(first) == 2
+    return is_networkx(first) or sparse.issparse(first) or np.ndim(first) == 2

@@ -86,12 +86,8 @@ def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
 
     Parameters
     ----------
-    estimator : fitted identifier, or pipeline that ends in one
-        The model.
-    X : array-like of shape (n_experiments, n_nodes)
-        Inputs.
-    y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-        Outputs; nan where nothing was measured.
+    estimator, X, y : as in `log_likelihood_scorer`
+        The model, which needs no `noise_std_`, the inputs and the outputs.
 
     Returns
     -------
@@ -101,14 +97,18 @@ def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
 
     Examples
     --------
+    A sensor has failed for a while:
+
     >>> import networkx as nx
-    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> from sklearn_graphid import RidgeSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import r2_scorer
-    >>> X, Y = make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_experiments=20, noise_std=0.1, random_state=0)
+    >>> X, Y = make_system(nx.path_graph(5), "heat", theta=[0.5], n_experiments=20, noise_std=0.1, random_state=0)
     >>> Y[:5, 2] = float("nan")
-    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
-    >>> round(r2_scorer(identifier, X, Y), 2)
+    >>> pipeline = make_pipeline(FunctionTransformer(), RidgeSystemIdentifier("heat")).fit(X, Y)
+    >>> round(r2_scorer(pipeline, X, Y), 2)
     1.0
     """
     return outputs_r2(*outputs_and_predictions(estimator, X, y))
@@ -157,17 +157,15 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
 
     Examples
     --------
-    >>> import networkx as nx
     >>> from sklearn.model_selection import cross_validate
-    >>> from sklearn_graphid import LangevinSystemIdentifier
-    >>> from sklearn_graphid.datasets import make_system
+    >>> from sklearn_graphid import RidgeSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_grid_graphs, make_system
     >>> from sklearn_graphid.scorers import make_edge_f1_scorer
-    >>> ring = nx.cycle_graph(6)
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
-    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0)
-    >>> scoring = {"r2": "r2", "edges": make_edge_f1_scorer(ring)}
-    >>> cross_validate(identifier, X, Y, scoring=scoring, cv=2)["test_edges"]
-    array([1., 1.])
+    >>> (grid,) = make_grid_graphs(1, min_nodes=12, max_nodes=12, min_side=3, max_side=4, random_state=0)
+    >>> scoring = {"r2": "r2", "edges": make_edge_f1_scorer(grid)}
+    >>> X, Y = make_system(grid, "heat", theta=[0.5], n_experiments=60, random_state=0)
+    >>> cross_validate(RidgeSystemIdentifier("heat"), X, Y, scoring=scoring, cv=2)["test_edges"].round(2)
+    array([0.88, 0.8 ])
     """
     return _EdgeScorer("adjacency_", edge_f1_score, *_checked_truth(true_adjacency, known))
 
@@ -177,10 +175,8 @@ def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
 
     Parameters
     ----------
-    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The true graph.
-    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-        What the identifier is told; only the other pairs count. None: what the fitted identifier was told.
+    true_adjacency, known : as in `make_edge_f1_scorer`
+        The true graph, and what the identifier is told.
 
     Returns
     -------
@@ -194,16 +190,19 @@ def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
 
     Examples
     --------
+    Choose the ridge by how well it ranks the pairs:
+
     >>> import networkx as nx
-    >>> from sklearn_graphid import LangevinSystemIdentifier
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn_graphid import RidgeSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.scorers import make_edge_roc_auc_scorer
-    >>> ring = nx.cycle_graph(6)
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, noise_std=0.1, random_state=0)
-    >>> scorer = make_edge_roc_auc_scorer(ring)
-    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0).fit(X, Y)
-    >>> scorer(identifier, X, Y)
-    1.0
+    >>> graph, theta = nx.petersen_graph(), [1.0, 0.1, 0.0]
+    >>> X, Y = make_system(graph, "polynomial", theta, n_experiments=30, noise_std=3.0, random_state=0)
+    >>> grid = {"alpha": [0.1, 10.0, 1000.0]}
+    >>> search = GridSearchCV(RidgeSystemIdentifier(), grid, scoring=make_edge_roc_auc_scorer(graph), cv=3).fit(X, Y)
+    >>> search.best_params_
+    {'alpha': 10.0}
     """
     return _EdgeScorer("edge_probabilities_", edge_roc_auc_score, *_checked_truth(true_adjacency, known))
 

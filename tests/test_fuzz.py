@@ -28,19 +28,7 @@ from scipy import linalg, sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
-from sklearn_graphid import (
-    AdamSystemIdentifier,
-    ErdosRenyiPrior,
-    GraphicalLassoIdentifier,
-    KnownEdges,
-    LangevinSystemIdentifier,
-    LikelihoodLangevinIdentifier,
-    RidgeSystemIdentifier,
-    RobustFilterIdentifier,
-    SmoothSignalIdentifier,
-    StochasticBlockPrior,
-    load_prior,
-)
+from sklearn_graphid import ErdosRenyiPrior, KnownEdges, StochasticBlockPrior, identifiers, load_prior
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter
 
 # A problem takes about a quarter of a second: 13 s for those of every run, 40 s more for those of `make test`.
@@ -341,22 +329,22 @@ def present(rng, system, x_named):
 
 def draw_identifier(rng, system):
     """An unfitted identifier whose run is short."""
-    sampling = [LangevinSystemIdentifier] * 5 + [LikelihoodLangevinIdentifier] * 2
-    others = [AdamSystemIdentifier, RidgeSystemIdentifier, RobustFilterIdentifier]
-    kind = pick(rng, *sampling, *others, GraphicalLassoIdentifier, SmoothSignalIdentifier)
+    sampling = [identifiers.LangevinSystemIdentifier] * 5 + [identifiers.LikelihoodLangevinIdentifier] * 2
+    others = [identifiers.AdamSystemIdentifier, identifiers.RidgeSystemIdentifier, identifiers.RobustFilterIdentifier]
+    kind = pick(rng, *sampling, *others, identifiers.GraphicalLassoIdentifier, identifiers.SmoothSignalIdentifier)
     if kind in sampling:
         return kind(system.filter, **sampling_settings(rng, system), random_state=int(rng.integers(1000)))
-    if kind is AdamSystemIdentifier:
+    if kind is identifiers.AdamSystemIdentifier:
         rates = {"learning_rate": pick(rng, 0.01, 0.3), "l1_penalty": pick(rng, 0.0, 1.0)}
         n_iterations = int(rng.integers(1, 20))
         return kind(system.filter, **rates, n_iterations=n_iterations, random_state=int(rng.integers(1000)))
     settings = {"threshold": pick(rng, None, None, 0.0, 0.5, 1.0)}
-    if kind is GraphicalLassoIdentifier:
+    if kind is identifiers.GraphicalLassoIdentifier:
         settings |= {"alpha": pick(rng, None, 0.3), "assume_centered": bool(rng.integers(2))}
-    elif kind is RobustFilterIdentifier:
+    elif kind is identifiers.RobustFilterIdentifier:
         settings |= {"max_iter": int(rng.integers(1, 4)), "shift": pick(rng, "auto", "adjacency", "laplacian")}
         settings |= {"alpha": pick(rng, 0.0, 10.0), "reweighted": bool(rng.integers(2))}
-    elif kind is SmoothSignalIdentifier:
+    elif kind is identifiers.SmoothSignalIdentifier:
         settings |= {"beta": pick(rng, 0.01, 0.3, 3.0)}
     else:
         settings |= {"alpha": pick(rng, 1e-6, 10.0)}
@@ -431,7 +419,7 @@ class Problem:
 
     def form(self, x_named):
         arguments = present(self.rng, self.system, x_named)
-        if type(self.identifier) is LangevinSystemIdentifier:  # the one without a prior refuses them
+        if type(self.identifier) is identifiers.LangevinSystemIdentifier:  # the one without a prior refuses them
             arguments.parameters |= self.beliefs.parameters(self.rng, self.system, arguments)
         return arguments
 

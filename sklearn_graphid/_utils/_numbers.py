@@ -33,27 +33,9 @@ class NumberInterval(Interval):
 
 
 def check_integer(value: Any, name: str, *, low: int, low_name: str = "") -> int:
-    """Return an integer of at least `low`.
-
-    Parameters
-    ----------
-    value : object
-        What came.
-    name : str
-        What the message calls it; it may start with the class that got it.
-    low : int
-        The smallest value that makes sense.
-    low_name : str
-        The argument that sets it, if one does.
-
-    Returns
-    -------
-    int
-        The value.
-    """
+    """Return an integer of at least `low`, as `check_number` does; `low_name` is the argument that sets it."""
     expected = f"expected an integer of at least {low_name and low_name + '='}{low}."
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}; {expected}")
+    _check_is_number(value, name, expected)
     if not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name}={value!r}; {expected}")
     return int(value)
@@ -81,8 +63,7 @@ def check_number(
         The value.
     """
     expected = _expectation(low, high, positive)
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r}; {expected}")
+    _check_is_number(value, name, expected)
     try:
         number = float(value)
     except OverflowError:  # an integer beyond all floats
@@ -90,6 +71,11 @@ def check_number(
     if not (math.isfinite(number) and low <= number <= high and (number > 0 or not positive)):
         raise ValueError(f"{name}={value!r}; {expected}")
     return number
+
+
+def _check_is_number(value: Any, name: str, expected: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r}; {expected}")
 
 
 def _expectation(low: float, high: float, positive: bool) -> str:

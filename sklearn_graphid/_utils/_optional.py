@@ -1,15 +1,32 @@
-"""Libraries that only some parts need."""
+"""Libraries that only some parts need, and that are imported where they do."""
 
 from __future__ import annotations
 
-__all__ = ["require_pandas"]
+import sys
+from importlib import import_module
+from typing import Any
+
+__all__ = ["is_networkx", "require_matplotlib", "require_pandas"]
+
+
+def is_networkx(value: Any) -> bool:
+    """Whether it is a networkx graph; where nobody has imported networkx yet, nothing is."""
+    graph_class = getattr(sys.modules.get("networkx"), "Graph", None)
+    return graph_class is not None and isinstance(value, graph_class)
+
+
+def require_matplotlib(caller: str) -> None:
+    """Raise an ImportError that says how to get matplotlib, before any work is done."""
+    _require("matplotlib", f"{caller} draws with matplotlib, which", extra="plot")
 
 
 def require_pandas(caller: str) -> None:
     """Raise an ImportError that says how to get pandas, before any work is done."""
+    _require("pandas", f"{caller} returns a pandas table, but pandas", extra="pandas")
+
+
+def _require(library: str, beginning: str, extra: str) -> None:
     try:
-        import pandas  # noqa: F401
+        import_module(library)
     except ImportError as error:
-        raise ImportError(
-            f'{caller} returns a pandas table, but pandas is not installed: pip install "sklearn-graphid[pandas]"'
-        ) from error
+        raise ImportError(f'{beginning} is not installed: pip install "sklearn-graphid[{extra}]"') from error

@@ -15,12 +15,11 @@ from contextlib import suppress
 from http.client import HTTPException
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.datasets import get_data_home
 
 from .._utils._disk import check_path, check_regular_file, write_atomically
 from .._utils._numbers import FloatArray
@@ -61,29 +60,24 @@ class _EgoNets(NamedTuple):
     targets: npt.NDArray[np.int64]  # (n_networks,)
 
 
+class _Options(TypedDict, total=False):
+    """The arguments that do not decide what is returned."""
+
+    data_home: str | os.PathLike[str] | None
+    zip_path: str | os.PathLike[str] | None
+    min_nodes: int | None
+    max_nodes: int | None
+    download_if_missing: bool
+    checksum: str | None
+
+
 @overload
-def fetch_deezer_ego_nets(
-    *,
-    data_home: str | os.PathLike[str] | None = ...,
-    zip_path: str | os.PathLike[str] | None = ...,
-    min_nodes: int | None = ...,
-    max_nodes: int | None = ...,
-    download_if_missing: bool = ...,
-    checksum: str | None = ...,
-    return_targets: Literal[False] = ...,
-) -> list[FloatArray]: ...
+def fetch_deezer_ego_nets(*, return_targets: Literal[False] = ..., **options: Unpack[_Options]) -> list[FloatArray]: ...
 
 
 @overload
 def fetch_deezer_ego_nets(
-    *,
-    data_home: str | os.PathLike[str] | None = ...,
-    zip_path: str | os.PathLike[str] | None = ...,
-    min_nodes: int | None = ...,
-    max_nodes: int | None = ...,
-    download_if_missing: bool = ...,
-    checksum: str | None = ...,
-    return_targets: Literal[True],
+    *, return_targets: Literal[True], **options: Unpack[_Options]
 ) -> tuple[list[FloatArray], npt.NDArray[np.int64]]: ...
 
 
@@ -160,6 +154,8 @@ def fetch_deezer_ego_nets(
     if zip_path is None:
         if data_home is not None:
             check_path(data_home, "data_home")
+        from sklearn.datasets import get_data_home  # which reads many formats, and takes its time to import
+
         path = Path(get_data_home(data_home)) / "graphid" / _ZIP_NAME
         ego_nets = _load_cached(path, checksum, download_if_missing)
     else:

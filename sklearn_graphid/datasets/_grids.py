@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -122,6 +121,8 @@ def _check_room_for_extra_edges(shapes: list[tuple[int, int]], max_extra_edges: 
 
 
 def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: np.random.RandomState) -> FloatArray:
+    import networkx as nx
+
     adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
     free = EdgeSpace.of_mask(adjacency == 0)
     free.select(random.permutation(free.n_free)[:n_extra_edges]).write(adjacency, 1.0)

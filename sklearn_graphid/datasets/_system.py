@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
 from .._utils._numbers import FloatArray, check_flag, check_integer, check_number, check_numeric, check_real_array
+from .._utils._optional import is_networkx
 from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
@@ -130,7 +130,7 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
 
 
 def _check_graph(adjacency: Any) -> NamedMatrix:
-    if not isinstance(adjacency, nx.Graph):
+    if not is_networkx(adjacency):
         check_numeric(adjacency, "adjacency")
     return check_named_adjacency(adjacency)
 

@@ -123,16 +123,15 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     The graphical lasso (Friedman, Hastie and Tibshirani [1]_, by :func:`sklearn.covariance.graphical_lasso`) finds a
     sparse inverse of the outputs' correlation matrix. A pair is an edge where the partial correlation is large in
-    size. Where edges and non-edges are known, "large" is the cut with the largest F1 score on them; elsewhere the cut
-    that splits the pairs into two groups. theta is then fitted by least squares on the graph, with the inputs.
+    size.
 
-    The inputs are not used to find the graph: they are taken for white noise. What is known sets the cut, and
-    has no part in the lasso.
+    Neither inputs nor filter are used to find the graph: the inputs are taken for white noise. Nothing is said of nodes
+    without outputs. What is known sets the cut, and has no part in the lasso.
+
+    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
 
     Parameters
     ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The graph is found without it; theta is fitted with it.
     alpha : float or None, default=None
         The l1 penalty on the inverse of the correlation matrix; between 0 and 1 makes sense. None: 0.7 times
         sqrt(log(n_nodes) / n_experiments), the rate at which chance correlations fall, and at most 0.9.
@@ -140,30 +139,16 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
         Take the mean of the outputs for zero instead of estimating it.
     max_iter : int, default=100
         The most sweeps of the lasso.
-    threshold : float or None, default=None
-        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to. Nothing is said of the others' edges.
 
     Attributes
     ----------
-    adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
-    theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
-    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their strengths (Platt scaling), applied to the unknown pairs. It is
-        calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks the
-        pairs and is no probability. Pairs of which nothing is said have the share of edges among the known.
     strengths_ : ndarray of shape (n_nodes, n_nodes)
         Partial correlations in absolute value; nan for nodes without outputs or with a constant one.
-    noise_std_ : float
-        Root mean square of the residuals.
     n_iter_ : int
         Sweeps of the lasso.
     diagnostics_ : dict
-        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; "alpha", the
-        penalty; "duality_gap", how far the lasso is from its optimum; and "converged", whether that is close enough.
+        Has "alpha", the penalty; "duality_gap", how far the lasso is from its optimum; and "converged", whether that is
+        close enough.
 
     See Also
     --------
@@ -177,13 +162,15 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     Examples
     --------
+    A tree, whose nodes are correlated far beyond their neighbours, and many experiments:
+
     >>> import networkx as nx
     >>> from sklearn_graphid import GraphicalLassoIdentifier
-    >>> from sklearn_graphid.datasets import make_system
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=300, random_state=0)
-    >>> identifier = GraphicalLassoIdentifier("heat").fit(X, Y)
-    >>> bool((identifier.adjacency_ == ring).all())
+    >>> from sklearn_graphid.datasets import hide_edges, make_system
+    >>> tree = nx.balanced_tree(2, 3)
+    >>> X, Y = make_system(tree, "arma", theta=[1.0, 0.0, -0.3], n_experiments=500, random_state=0)
+    >>> identifier = GraphicalLassoIdentifier("arma").fit(X, Y, hide_edges(tree, fraction=0.3, random_state=0))
+    >>> sorted(identifier.to_networkx().edges) == sorted(tree.edges)
     True
     """
 
@@ -204,12 +191,10 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
         threshold: float | None = None,
         observed_nodes: Any = "auto",
     ):
-        self.filter = filter
+        super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
         self.assume_centered = assume_centered
         self.max_iter = max_iter
-        self.threshold = threshold
-        self.observed_nodes = observed_nodes
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         strengths = output_correlation(outputs, self.assume_centered)

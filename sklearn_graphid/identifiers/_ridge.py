@@ -83,38 +83,21 @@ class RidgeSystemIdentifier(StrengthIdentifier):
 
     The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) asks nothing of a graph: H is the
     symmetric matrix that minimises ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A
-    pair is an edge where abs(H) is large. Where edges and non-edges are known, "large" is the cut with the largest F1
-    score on them; elsewhere the cut that splits the entries into two groups (Otsu [2]_). theta is then fitted by least
-    squares on the graph.
+    pair is an edge where abs(H) is large, so the method is at its best where neighbours act directly. The filter has no
+    part in finding the graph.
+
+    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
 
     Parameters
     ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The graph is found without it; theta is fitted with it.
     alpha : float, default=10.0
         The ridge, for inputs and outputs of unit mean square. It is the ratio of the variance of the noise to that
         of H's entries: more for noisier outputs, whatever the number of experiments.
-    threshold : float or None, default=None
-        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to.
 
     Attributes
     ----------
-    adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
-    theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
-    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their strengths (Platt scaling [3]_), applied to the unknown
-        pairs. It is calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known,
-        it ranks the pairs and is no probability.
     strengths_ : ndarray of shape (n_nodes, n_nodes)
         abs(H), for inputs and outputs of unit mean square; nan for two nodes without any output.
-    noise_std_ : float
-        Root mean square of the residuals.
-    diagnostics_ : dict
-        "cut", the strength that separates edges from the rest, and "calibrated", whether known pairs set it.
 
     See Also
     --------
@@ -125,20 +108,18 @@ class RidgeSystemIdentifier(StrengthIdentifier):
     ----------
     .. [1] A. E. Hoerl and R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems",
        Technometrics 12 (1970), 55-67.
-    .. [2] N. Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man, and
-       Cybernetics 9 (1979), 62-66.
-    .. [3] J. C. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized likelihood
-       methods", Advances in Large Margin Classifiers (1999), 61-74.
 
     Examples
     --------
+    Neighbours that act on one another directly:
+
     >>> import networkx as nx
     >>> from sklearn_graphid import RidgeSystemIdentifier
     >>> from sklearn_graphid.datasets import make_system
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, random_state=0)
-    >>> identifier = RidgeSystemIdentifier("heat").fit(X, Y)
-    >>> bool((identifier.adjacency_ == ring).all())
+    >>> graph = nx.petersen_graph()
+    >>> X, Y = make_system(graph, "polynomial", theta=[1.0, 0.3, 0.0], n_experiments=40, random_state=0)
+    >>> found = RidgeSystemIdentifier("polynomial").fit(X, Y).to_networkx()
+    >>> set(found.edges) == set(graph.edges)
     True
     """
 
@@ -155,10 +136,8 @@ class RidgeSystemIdentifier(StrengthIdentifier):
         threshold: float | None = None,
         observed_nodes: Any = "auto",
     ):
-        self.filter = filter
+        super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
-        self.threshold = threshold
-        self.observed_nodes = observed_nodes
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         strengths = np.abs(ridge_operator(inputs, outputs, self.alpha))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -219,58 +218,42 @@ class RobustFilterIdentifier(StrengthIdentifier):
 
     in turn: H by conjugate gradients, A by projected gradients. Known pairs stay as they are. A_0 is a guess of the
     graph. The ridge, which pulls H to the best gain c without a graph, is not in [1]_; without it few experiments
-    leave H undetermined. A pair is an edge where A is large. Where edges and non-edges are known, "large" is the cut
-    with the largest F1 score on them; elsewhere the cut that splits the pairs into two groups. theta is then fitted by
-    least squares on the graph.
+    leave H undetermined. A pair is an edge where A is large. Of the filter, only the shift has a part in finding the
+    graph.
+
+    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
 
     Parameters
     ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. To find the graph, only its shift is used; theta is fitted with it.
     alpha : float, default=10.0
         The ridge, for inputs and outputs of unit mean square.
     commutation_penalty : float, default=10.0
         gamma, for inputs and outputs of unit mean square.
+    shift : {"auto", "adjacency", "laplacian"}, default="auto"
+        What the process commutes with. "auto" tries the filter on a small graph.
     l1_penalty : float, default=0.03
         beta, in units of gamma times the mean square of the influences that a node has on the others.
+    reweighted : bool, default=True
+        Reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is the same as
+        minimising c log(1 + x / c) in the place of x, with c = 0.1.
     guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
         A_0, a graph of zeros and ones; used where pairs are unknown. None: the graph that
         `RidgeSystemIdentifier` finds.
     guess_penalty : float, default=0.1
         lambda, in the units of `l1_penalty`. With 0, and no edge known, the empty graph is the best one.
-    shift : {"auto", "adjacency", "laplacian"}, default="auto"
-        What the process commutes with. "auto" tries the filter on a small graph.
-    reweighted : bool, default=True
-        Reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is the same as
-        minimising c log(1 + x / c) in the place of x, with c = 0.1.
     max_iter : int, default=25
         The most alternations.
     tol : float, default=0.001
         Stop when no entry of A has moved by more.
-    threshold : float or None, default=None
-        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to.
 
     Attributes
     ----------
-    adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
-    theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
-    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their strengths (Platt scaling), applied to the unknown pairs. It is
-        calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks the
-        pairs and is no probability.
     strengths_ : ndarray of shape (n_nodes, n_nodes)
         A. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is hidden.
-    noise_std_ : float
-        Root mean square of the residuals.
     n_iter_ : int
         Alternations.
     diagnostics_ : dict
-        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; "shift",
-        what was taken to commute; and "objective", at the start and after each half of an alternation.
+        Has "shift", what was taken to commute, and "objective", at the start and after each half of an alternation.
 
     See Also
     --------
@@ -299,11 +282,11 @@ class RobustFilterIdentifier(StrengthIdentifier):
         **StrengthIdentifier._parameter_constraints,
         "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "commutation_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
-        "l1_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
-        "guess": [None, "array-like", "sparse matrix", nx.Graph],
-        "guess_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
+        "l1_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "reweighted": ["boolean"],
+        "guess": [None, "array-like", "sparse matrix"],  # a networkx graph has a length, and so is array-like
+        "guess_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "max_iter": [NumberInterval(Integral, 1, None, closed="left")],
         "tol": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
     }
@@ -314,28 +297,26 @@ class RobustFilterIdentifier(StrengthIdentifier):
         *,
         alpha: float = 10.0,
         commutation_penalty: float = 10.0,
+        shift: str = "auto",
         l1_penalty: float = 0.03,
+        reweighted: bool = True,
         guess: Any = None,
         guess_penalty: float = 0.1,
-        shift: str = "auto",
-        reweighted: bool = True,
         max_iter: int = 25,
         tol: float = 1e-3,
         threshold: float | None = None,
         observed_nodes: Any = "auto",
     ):
-        self.filter = filter
+        super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
         self.commutation_penalty = commutation_penalty
+        self.shift = shift
         self.l1_penalty = l1_penalty
+        self.reweighted = reweighted
         self.guess = guess
         self.guess_penalty = guess_penalty
-        self.shift = shift
-        self.reweighted = reweighted
         self.max_iter = max_iter
         self.tol = tol
-        self.threshold = threshold
-        self.observed_nodes = observed_nodes
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         guess = self._checked_guess(known.n_nodes)

@@ -138,53 +138,33 @@ class SmoothSignalIdentifier(StrengthIdentifier):
         ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2,    W >= 0,
 
     where Z holds the squared distances between the nodes' outputs, divided by their mean. The logarithm gives every
-    node an edge; beta spreads the weights over more pairs. A pair is an edge where its weight is large. Where edges
-    and non-edges are known, "large" is the cut with the largest F1 score on them; elsewhere the cut that splits the
-    pairs into two groups. theta is then fitted by least squares on the graph, with the inputs.
+    node an edge; beta spreads the weights over more pairs. A pair is an edge where its weight is large.
 
-    The inputs are not used to find the graph. Known non-edges have weight zero. Known edges keep a weight that is
-    learned: the weights have no common scale with a graph of zeros and ones, and a weight chosen for them would set
-    the degrees of their nodes.
+    Neither inputs nor filter are used to find the graph, and nothing is said of nodes without outputs. Known non-edges
+    have weight zero. Known edges keep a weight that is learned: the weights have no common scale with a graph of zeros
+    and ones, and a weight chosen for them would set the degrees of their nodes.
+
+    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
 
     Parameters
     ----------
-    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. The graph is found without it; theta is fitted with it.
     alpha : float, default=1.0
         Weight of the logarithms. Only its product with `beta` decides which pairs are strong: multiplying alpha by a
         factor and dividing beta by it multiplies all weights by the factor (Proposition 2 of [1]_).
     beta : float, default=0.3
         Weight of the squares. More of it makes a denser graph.
-    threshold : float or None, default=None
-        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to. Nothing is said of the others' edges.
 
     Attributes
     ----------
-    adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
-    theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters.
-    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their strengths (Platt scaling), applied to the unknown pairs. It is
-        calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks the
-        pairs and is no probability. Pairs of which nothing is said have the share of edges among the known.
     strengths_ : ndarray of shape (n_nodes, n_nodes)
         The weights. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is
         hidden. nan for nodes without outputs.
-    noise_std_ : float
-        Root mean square of the residuals.
     n_iter_ : int
-        Newton steps.
-    diagnostics_ : dict
-        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; and
-        "converged", whether Newton's method did.
+        Newton steps; "converged" in `diagnostics_` says whether they were enough.
 
     See Also
     --------
     GraphicalLassoIdentifier : Another method that looks at the outputs alone.
-    LangevinSystemIdentifier : Sampling, with a prior.
 
     References
     ----------
@@ -193,14 +173,16 @@ class SmoothSignalIdentifier(StrengthIdentifier):
 
     Examples
     --------
+    Groups within which heat has had time to spread:
+
     >>> import networkx as nx
     >>> from sklearn_graphid import SmoothSignalIdentifier
     >>> from sklearn_graphid.datasets import make_system
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=100, random_state=0)
-    >>> identifier = SmoothSignalIdentifier("heat").fit(X, Y)
-    >>> bool((identifier.adjacency_ == ring).all())
-    True
+    >>> groups = nx.caveman_graph(3, 4)
+    >>> X, Y = make_system(groups, "heat", theta=[1.0], n_experiments=30, random_state=0)
+    >>> found = SmoothSignalIdentifier("heat").fit(X, Y).to_networkx()
+    >>> [sorted(group) for group in nx.connected_components(found)]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     """
 
     _parameter_constraints = {
@@ -218,11 +200,9 @@ class SmoothSignalIdentifier(StrengthIdentifier):
         threshold: float | None = None,
         observed_nodes: Any = "auto",
     ):
-        self.filter = filter
+        super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
         self.beta = beta
-        self.threshold = threshold
-        self.observed_nodes = observed_nodes
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         if self.alpha * self.beta < _SMALLEST_BETA:

@@ -293,7 +293,49 @@ class _StrengthResult(Identification):
 class StrengthIdentifier(BaseSystemIdentifier):
     """Base of the identifiers that rank pairs by a strength and fit theta to the graph that results.
 
-    A subclass writes `_strengths`. Where edges and non-edges are known, their strengths say what strength an edge has.
+    A subclass writes `_strengths`. A pair is an edge where its strength is large. Where edges and non-edges are known,
+    "large" is the cut with the largest F1 score on them; elsewhere the cut that splits the pairs into two groups of
+    least variance (Otsu [1]_). theta is then fitted by least squares on the graph, with the inputs.
+
+    Parameters
+    ----------
+    filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
+        The process. theta is fitted with it; whether it has a part in finding the graph is up to the method.
+    threshold : float or None, default=None
+        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
+    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
+        Which nodes the columns of Y belong to.
+
+    Attributes
+    ----------
+    adjacency_ : ndarray of shape (n_nodes, n_nodes)
+        The identified graph, 0 or 1, equal to what is known.
+    edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
+        Logistic regression of the known pairs on their strengths (Platt scaling [2]_), applied to the unknown pairs. It
+        is calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks
+        the pairs and is no probability. Pairs of which nothing is said have the share of edges among the known.
+    strengths_ : ndarray of shape (n_nodes, n_nodes)
+        What the method gives every pair; nan where it says nothing.
+    theta_ : ndarray of shape (n_parameters,)
+        The filter's parameters.
+    noise_std_ : float
+        Root mean square of the residuals.
+    n_iter_ : int
+        Iterations of the method; 1 where it has none.
+    diagnostics_ : dict
+        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; and what the
+        method adds.
+    known_edges_, filter_, node_names_ : KnownEdges, GraphFilter and list
+        As in `BaseSystemIdentifier`.
+    n_features_in_ : int
+        The number of nodes.
+
+    References
+    ----------
+    .. [1] N. Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man, and
+       Cybernetics 9 (1979), 62-66.
+    .. [2] J. C. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized likelihood
+       methods", Advances in Large Margin Classifiers (1999), 61-74.
     """
 
     _parameter_constraints = {
@@ -301,7 +343,10 @@ class StrengthIdentifier(BaseSystemIdentifier):
         "threshold": [NumberInterval(Real, 0, 1, closed="both"), None],
     }
 
-    threshold: float | None
+    def __init__(self, filter: Any = "polynomial", *, threshold: float | None = None, observed_nodes: Any = "auto"):
+        self.filter = filter
+        self.threshold = threshold
+        self.observed_nodes = observed_nodes
 
     @abstractmethod
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:

@@ -9,12 +9,11 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._utils._numbers import FloatArray
-from ..graphs._names import unless_numbers
+from ..graphs._names import Names, unless_numbers
 from ._checks import check_choice, check_flags, check_names
-from ._identified_graph import IdentifiedGraph
+from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay
 from ._names import LITERAL, drawable
-from ._style import BLACK, axes_or_new, require_matplotlib
+from ._style import BLACK, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +40,7 @@ _MARKS: dict[str, dict[str, Any]] = {
 }
 
 
-class AdjacencyDisplay:
+class AdjacencyDisplay(IdentifiedGraphDisplay):
     """The adjacency matrix: what is known in grey, and the probability of every unknown pair in blue.
 
     Known edges are hatched, so that print without colour tells them from probabilities. A dot marks an inferred edge.
@@ -50,13 +49,13 @@ class AdjacencyDisplay:
     Parameters
     ----------
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge.
+        Probability of every edge: the blue of an unknown pair.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The graph that was decided on.
+        The graph that was decided on; its unknown edges have a mark.
     known : KnownEdges
-        What was known.
+        What was known, in grey.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true graph, where it is known.
+        The true graph, which decides what the marks look like.
     node_names : sequence, default=None
         Names of the nodes, written above the matrix and on its left.
 
@@ -91,89 +90,11 @@ class AdjacencyDisplay:
     ['inferred']
     """
 
-    def __init__(
-        self,
-        *,
-        edge_probabilities: FloatArray,
-        adjacency: FloatArray,
-        known: Any,
-        true_adjacency: FloatArray | None = None,
-        node_names: Any = None,
-    ):
-        self.edge_probabilities = edge_probabilities
-        self.adjacency = adjacency
-        self.known = known
-        self.true_adjacency = true_adjacency
-        self.node_names = node_names
-
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, true_adjacency: Any = None, ax: Axes | None = None, **plot_options: Any
-    ) -> Self:
-        """Draw what an identifier found.
+    def _shown_names(cls, names: Names | None) -> Names | None:
+        return names and unless_numbers(names)
 
-        Parameters
-        ----------
-        estimator : fitted identifier
-            Such as `LangevinSystemIdentifier`.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        AdjacencyDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        graph = IdentifiedGraph.of(cls.__name__, estimator, true_adjacency)
-        names = estimator.known_edges_.names
-        return cls(**graph._asdict(), node_names=names and unless_numbers(names)).plot(ax, **plot_options)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        edge_probabilities: Any,
-        known: Any = None,
-        *,
-        adjacency: Any = None,
-        true_adjacency: Any = None,
-        node_names: Any = None,
-        ax: Axes | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw a graph that is given by its edge probabilities.
-
-        Parameters
-        ----------
-        edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-            Probability of every edge.
-        known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-            What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
-            None: nothing.
-        adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The graph that was decided on; by default the edges whose probability is above one half.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        node_names : sequence, default=None
-            Names of the nodes, written above the matrix and on its left.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        AdjacencyDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
-        return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
-
+    @needs_matplotlib
     def plot(
         self, ax: Axes | None = None, *, node_order: Any = None, colorbar: bool = True, legend: bool = True
     ) -> Self:
@@ -196,7 +117,6 @@ class AdjacencyDisplay:
         AdjacencyDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_flags(colorbar=colorbar, legend=legend)
         graph = IdentifiedGraph(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
         names = None if self.node_names is None else check_names(self.node_names, graph.n_nodes, "node_names", "node")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from .._utils._numbers import FloatArray
 from ..metrics import edge_reliability_curve
 from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
 from ._names import LITERAL
-from ._style import BLUE, GREY, axes_or_new, fitted_attributes, require_matplotlib, tidy
+from ._style import BLUE, GREY, axes_or_new, fitted_attributes, needs_matplotlib, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EdgeCalibrationDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EdgeCalibrationDisplay:
     """Reliability of edge probabilities: the share of true edges against the probability they were given.
 
@@ -72,18 +74,10 @@ class EdgeCalibrationDisplay:
     0.167
     """
 
-    def __init__(
-        self,
-        *,
-        mean_predicted: FloatArray,
-        fraction_true: FloatArray,
-        counts: npt.NDArray[np.int64],
-        name: str | None = None,
-    ):
-        self.mean_predicted = mean_predicted
-        self.fraction_true = fraction_true
-        self.counts = counts
-        self.name = name
+    mean_predicted: FloatArray
+    fraction_true: FloatArray
+    counts: npt.NDArray[np.int64]
+    name: str | None = None
 
     @property
     def calibration_error(self) -> float:
@@ -92,6 +86,7 @@ class EdgeCalibrationDisplay:
         return float(np.nansum(gaps * self.counts) / max(1, self.counts.sum()))
 
     @classmethod
+    @needs_matplotlib
     def from_estimator(
         cls,
         estimator: Any,
@@ -114,17 +109,14 @@ class EdgeCalibrationDisplay:
             Number of bins.
         name : str, default=None
             What the legend calls the curve; by default the class of the estimator.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Axes that another display has drawn in take a further curve.
-        **plot_options
-            Passed on to `plot`.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         EdgeCalibrationDisplay
-            The display.
+            The display, of all estimators together.
         """
-        require_matplotlib(cls.__name__)
         is_list = isinstance(estimator, list | tuple)
         estimators = list(estimator) if is_list else [estimator]
         names = ("edge_probabilities_", "known_edges_")
@@ -140,6 +132,7 @@ class EdgeCalibrationDisplay:
         )
 
     @classmethod
+    @needs_matplotlib
     def from_predictions(
         cls,
         true_adjacency: Any,
@@ -151,7 +144,7 @@ class EdgeCalibrationDisplay:
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Judge given probabilities.
+        """Judge probabilities from whatever source.
 
         Parameters
         ----------
@@ -165,20 +158,18 @@ class EdgeCalibrationDisplay:
             Number of bins.
         name : str, default=None
             What the legend calls the curve.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Axes that another display has drawn in take a further curve.
-        **plot_options
-            Passed on to `plot`.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         EdgeCalibrationDisplay
             The display.
         """
-        require_matplotlib(cls.__name__)
         curve = edge_reliability_curve(true_adjacency, edge_probabilities, known, n_bins=n_bins)
         return cls(**curve._asdict(), name=name).plot(ax, **plot_options)
 
+    @needs_matplotlib
     def plot(
         self,
         ax: Axes | None = None,
@@ -193,7 +184,7 @@ class EdgeCalibrationDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Where to draw; a new figure by default. Axes that another display has drawn in take a further curve.
         show_counts : bool, default=True
             Count the pairs of every bin in a panel beneath. It hangs an inch and a half below `ax`; a figure with
             `layout="constrained"` makes room for it.
@@ -205,7 +196,6 @@ class EdgeCalibrationDisplay:
         EdgeCalibrationDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_text(self.name, "name")
         check_flags(show_counts=show_counts)
         check_color(color, "color")

@@ -10,7 +10,7 @@ import numpy as np
 from .._utils._numbers import FloatArray
 from ._checks import check_flags
 from ._names import LITERAL, drawable
-from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, require_matplotlib, split_axes, tidy
+from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,6 +115,7 @@ class ComparisonDisplay:
         table = pd.DataFrame(columns)
         return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
 
+    @needs_matplotlib
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,
@@ -141,7 +142,6 @@ class ComparisonDisplay:
         ComparisonDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_flags(legend=legend)
         if not isinstance(by, str):
             raise TypeError(f"by is a {type(by).__name__}; expected a column of the frame, as a str.")

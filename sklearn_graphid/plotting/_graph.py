@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-import networkx as nx
 import numpy as np
 
 from .._utils._numbers import FloatArray
@@ -22,13 +21,14 @@ from ._checks import (
     check_seed,
     check_text,
 )
-from ._identified_graph import IdentifiedGraph, Pairs
+from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay, Pairs
 from ._labels import fit_picture, label_sizes, place_labels
 from ._layout import edge_curves, lay_out, read_positions
 from ._names import LITERAL, drawable
-from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, require_matplotlib
+from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.axes import Axes
 
 __all__ = ["GraphDisplay"]
@@ -49,7 +49,7 @@ _FONT_SIZE = 8.0
 _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
-class GraphDisplay:
+class GraphDisplay(IdentifiedGraphDisplay):
     """The graph, with the edges that were inferred in colour.
 
     Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where the truth is given, missed
@@ -58,13 +58,13 @@ class GraphDisplay:
     Parameters
     ----------
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge.
+        Probability of every edge: the width of an inferred one.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The graph that was decided on.
+        The graph that was decided on, whose edges are drawn.
     known : KnownEdges
-        What was known.
+        What was known. A known edge is grey.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true graph, where it is known.
+        The true graph; with it, missed edges are drawn too.
     node_names : sequence, default=None
         Names of the nodes; their numbers by default.
 
@@ -101,89 +101,7 @@ class GraphDisplay:
     ['known edge (4)', 'found edge (4)']
     """
 
-    def __init__(
-        self,
-        *,
-        edge_probabilities: FloatArray,
-        adjacency: FloatArray,
-        known: Any,
-        true_adjacency: FloatArray | None = None,
-        node_names: Sequence[Any] | None = None,
-    ):
-        self.edge_probabilities = edge_probabilities
-        self.adjacency = adjacency
-        self.known = known
-        self.true_adjacency = true_adjacency
-        self.node_names = node_names
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, true_adjacency: Any = None, ax: Axes | None = None, **plot_options: Any
-    ) -> Self:
-        """Draw what an identifier found.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            Such as `LangevinSystemIdentifier`.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        GraphDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        graph = IdentifiedGraph.of(cls.__name__, estimator, true_adjacency)
-        names = estimator.known_edges_.names
-        return cls(**graph._asdict(), node_names=names).plot(ax, **plot_options)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        edge_probabilities: Any,
-        known: Any = None,
-        *,
-        adjacency: Any = None,
-        true_adjacency: Any = None,
-        node_names: Sequence[Any] | None = None,
-        ax: Axes | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw a graph that is given by its edge probabilities.
-
-        Parameters
-        ----------
-        edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-            Probability of every edge, or zeros and ones.
-        known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-            What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
-            None: nothing.
-        adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The graph that was decided on; by default the edges whose probability is above one half.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        node_names : sequence, default=None
-            Names of the nodes; their numbers by default.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        GraphDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
-        return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
-
+    @needs_matplotlib
     def plot(
         self,
         ax: Axes | None = None,
@@ -228,7 +146,6 @@ class GraphDisplay:
         GraphDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_flags(show_unknown=show_unknown, legend=legend)
         if not isinstance(node_labels, bool | np.bool_):
             check_choice(node_labels, "node_labels", ("inferred",), "a bool")

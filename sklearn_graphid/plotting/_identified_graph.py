@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,7 @@ import numpy.typing as npt
 from .._utils._numbers import FloatArray
 from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._known_edges import names_of_known
-from ..graphs._names import first_names
+from ..graphs._names import Names, first_names
 from ..graphs._validation import (
     NamedMatrix,
     as_square_array,
@@ -18,9 +20,12 @@ from ..graphs._validation import (
     check_named_adjacency,
     read_matrix,
 )
-from ._style import fitted_attributes
+from ._style import fitted_attributes, needs_matplotlib
 
-__all__ = ["IdentifiedGraph", "Pairs"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["IdentifiedGraph", "IdentifiedGraphDisplay", "Pairs"]
 
 Pairs = npt.NDArray[np.intp]  # (n, 2), row < column
 
@@ -87,3 +92,89 @@ class IdentifiedGraph(NamedTuple):
                 "false": inferred & ~is_true,
             }
         return {kind: np.column_stack(EdgeSpace.of_mask(mask).ends()) for kind, mask in kinds.items()}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class IdentifiedGraphDisplay(ABC):
+    """Base of the pictures of an identified graph, which come from an identifier or from the probabilities alone."""
+
+    edge_probabilities: FloatArray
+    adjacency: FloatArray
+    known: Any
+    true_adjacency: FloatArray | None = None
+    node_names: Any = None
+
+    @classmethod
+    @needs_matplotlib
+    def from_estimator(
+        cls, estimator: Any, *, true_adjacency: Any = None, ax: Axes | None = None, **plot_options: Any
+    ) -> Self:
+        """Draw what an identifier found.
+
+        Parameters
+        ----------
+        estimator : fitted identifier
+            Such as `LangevinSystemIdentifier`.
+        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The true graph, to mark missed and false edges.
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure by default.
+        **plot_options
+            Passed on to `plot`.
+
+        Returns
+        -------
+        Self
+            The display.
+        """
+        graph = IdentifiedGraph.of(cls.__name__, estimator, true_adjacency)
+        names = cls._shown_names(estimator.known_edges_.names)
+        return cls(**graph._asdict(), node_names=names).plot(ax, **plot_options)
+
+    @classmethod
+    @needs_matplotlib
+    def from_predictions(
+        cls,
+        edge_probabilities: Any,
+        known: Any = None,
+        *,
+        adjacency: Any = None,
+        true_adjacency: Any = None,
+        node_names: Any = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
+        """Draw a graph that is given by its edge probabilities.
+
+        Parameters
+        ----------
+        edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+            Probability of every edge, or zeros and ones.
+        known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+            What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
+            None: nothing.
+        adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The graph that was decided on; by default the edges whose probability is above one half.
+        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            The true graph, as in `from_estimator`.
+        node_names : sequence, default=None
+            Names of the nodes.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
+
+        Returns
+        -------
+        Self
+            The display.
+        """
+        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
+        return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
+
+    @abstractmethod
+    def plot(self, *args: Any, **options: Any) -> Self:
+        """Draw."""
+
+    @classmethod
+    def _shown_names(cls, names: Names | None) -> Names | None:
+        """The names of an identifier's nodes, as far as the picture shows them without being asked."""
+        return names

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_choice
 from ._identified_graph import IdentifiedGraph, Pairs
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["edge_curves", "lay_out", "read_positions"]
 
@@ -38,6 +40,8 @@ def lay_out(
     identified: IdentifiedGraph, layout: str | Callable[[nx.Graph], Mapping[Any, Any]], random_state: int | None
 ) -> FloatArray:
     """Place the nodes by all edges that are or should be there, so that a missed one does not change the picture."""
+    import networkx as nx
+
     present, truth = identified.adjacency, identified.true_adjacency
     if truth is not None:
         present = present + truth
@@ -56,6 +60,8 @@ def lay_out(
 
 
 def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:
+    import networkx as nx
+
     # networkx puts parts that are not connected a million steps apart, which leaves each of them a dot; one step more
     # than the longest way is apart enough to be seen.
     steps = shortest_path(nx.to_scipy_sparse_array(graph), unweighted=True)

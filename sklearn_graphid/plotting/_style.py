@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils._optional import require_matplotlib
 from ._checks import check_axes, check_panels
 
 if TYPE_CHECKING:
@@ -23,10 +26,12 @@ __all__ = [
     "VERMILLION",
     "axes_or_new",
     "fitted_attributes",
-    "require_matplotlib",
+    "needs_matplotlib",
     "split_axes",
     "tidy",
 ]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 # The colours of Okabe and Ito, which remain distinct to colour-blind readers. In print without colour the two darker
 # ones differ from the greys but little from one another, so every use adds a line style or a marker.
@@ -39,14 +44,16 @@ GREY = "#999999"
 PALE_GREY = "#D9D9D9"
 
 
-def require_matplotlib(caller: str) -> None:
-    """Raise an ImportError that says how to get matplotlib, before any work is done."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f'{caller} draws with matplotlib, which is not installed: pip install "sklearn-graphid[plot]"'
-        ) from error
+def needs_matplotlib(method: _Method) -> _Method:
+    """Make a method of a display say how to get matplotlib where it is missing, before any work is done."""
+
+    @functools.wraps(method)
+    def checked(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        display = owner if isinstance(owner, type) else type(owner)
+        require_matplotlib(display.__name__)
+        return method(owner, *args, **kwargs)
+
+    return cast(_Method, checked)
 
 
 def fitted_attributes(caller: str, estimator: Any, *names: str) -> tuple[Any, ...]:

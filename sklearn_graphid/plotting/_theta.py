@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_flags, check_number, check_vector
 from ._names import parameter_labels
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
+from ._parameters import ParameterDisplay
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,8 @@ __all__ = ["ThetaDisplay"]
 _EXPECTED_BINS = "expected what numpy.histogram_bin_edges takes: an int, increasing edges, or a rule such as 'auto'"
 
 
-class ThetaDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ThetaDisplay(ParameterDisplay):
     """Draws of every parameter: a histogram with its central interval, the point estimate and the truth.
 
     Parameters
@@ -58,48 +61,17 @@ class ThetaDisplay:
     ['$\\\\theta_{0}$', '$\\\\theta_{1}$']
     """
 
-    def __init__(
-        self,
-        *,
-        theta_samples: FloatArray,
-        theta: FloatArray | None = None,
-        true_theta: FloatArray | None = None,
-        parameter_names: Sequence[str] | None = None,
-    ):
-        self.theta_samples = theta_samples
-        self.theta = theta
-        self.true_theta = true_theta
-        self.parameter_names = parameter_names
+    theta_samples: FloatArray
+    theta: FloatArray | None = None
+    true_theta: FloatArray | None = None
+    parameter_names: Sequence[str] | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, true_theta: Any = None, ax: Any = None, **plot_options: Any) -> Self:
-        """Draw the posterior that an identifier has sampled.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            One that samples, such as `LangevinSystemIdentifier`.
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each parameter; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        ThetaDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        names = ("theta_samples_", "theta_", "filter_")
-        samples, theta, filter = fitted_attributes(cls.__name__, estimator, *names)
-        parameters = filter.parameter_names()
-        return cls.from_predictions(
-            samples, theta, true_theta=true_theta, parameter_names=parameters, ax=ax, **plot_options
-        )
+    def _sampled_by(cls, estimator: Any) -> tuple[Any, ...]:
+        return fitted_attributes(cls.__name__, estimator, "theta_samples_", "theta_")
 
     @classmethod
+    @needs_matplotlib
     def from_predictions(
         cls,
         theta_samples: Any,
@@ -110,7 +82,7 @@ class ThetaDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw given samples.
+        """Draw samples from whatever source.
 
         Parameters
         ----------
@@ -122,17 +94,14 @@ class ThetaDisplay:
             The true parameters.
         parameter_names : list of str, default=None
             Names of the parameters.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each parameter; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         ThetaDisplay
-            The display.
+            The display, with a panel for each parameter.
         """
-        require_matplotlib(cls.__name__)
         samples = as_numbers(theta_samples, "theta_samples", "draws of shape (n_draws, n_parameters)")
         if samples.ndim != 2 or not samples.size:
             raise ValueError(f"theta_samples has shape {samples.shape}; expected (n_draws, n_parameters).")
@@ -144,6 +113,7 @@ class ThetaDisplay:
         display = cls(theta_samples=samples, theta=estimate, true_theta=truth, parameter_names=parameter_names)
         return display.plot(ax, **plot_options)
 
+    @needs_matplotlib
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, interval: float = 0.9, bins: Any = "auto", legend: bool = True
     ) -> Self:
@@ -158,14 +128,13 @@ class ThetaDisplay:
         bins : int, str or sequence, default="auto"
             Bins of the histograms, as in `numpy.histogram_bin_edges`.
         legend : bool, default=True
-            Explain the marks in the first panel.
+            Say what bar, diamond and dashed line are: above the panels of a new figure, or in the last of given ones.
 
         Returns
         -------
         ThetaDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_flags(legend=legend)
         check_number(interval, "interval", "a share strictly between 0 and 1", lambda share: 0 < share < 1)
         n_parameters = self.theta_samples.shape[1]

@@ -1,8 +1,9 @@
-"""How the chains moved while the noise was taken away."""
+"""How the chains moved while they were annealed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +12,8 @@ import numpy as np
 from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_color, check_mapping, check_vector
 from ._names import parameter_labels
-from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
+from ._parameters import ParameterDisplay
+from ._style import BLACK, BLUE, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,17 +26,18 @@ _TRACES = ("sigma", "log_likelihood", "theta")
 _INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of ten points
 
 
-class TraceDisplay:
-    """Traces of the log-likelihood and of every parameter, noise level by noise level.
+@dataclass(kw_only=True, eq=False, repr=False)
+class TraceDisplay(ParameterDisplay):
+    """Traces of the log-likelihood and of every parameter, annealing level by annealing level.
 
-    A thin line is a chain, the thick one their median. Stripes tell the noise levels apart, and the upper scale names
-    them. Sweeps that finish a run, at more noise than the last level, lie behind a dotted line. Chains that have found
-    the posterior lie on top of one another and no longer drift.
+    A thin line is a chain, the thick one their median. Stripes tell the annealing levels apart, and the upper scale
+    names them. Sweeps that finish a run lie behind a dotted line. Chains that have found the posterior lie on top of
+    one another and no longer drift.
 
     Parameters
     ----------
     sigma : ndarray of shape (n_steps,)
-        Noise level of every recorded step.
+        Annealing level of every recorded step.
     log_likelihood : ndarray of shape (n_chains, n_steps)
         Log-likelihood of every chain.
     theta : ndarray of shape (n_chains, n_steps, n_parameters)
@@ -43,13 +46,15 @@ class TraceDisplay:
         The true parameters, where they are known.
     parameter_names : list of str, default=None
         Names of the parameters.
+    kernel : ndarray of shape (n_steps,), default=None
+        The number of the kernel that made a step. Without it, the last sweeps are told by a rise of sigma.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
         The log-likelihood, and a panel for each parameter beneath it.
     sigma_ax_ : matplotlib Axes
-        The scale of noise levels above them.
+        The scale of annealing levels above them.
     figure_ : matplotlib Figure
         The figure that holds them.
     lines_ : list of LineCollection
@@ -76,53 +81,26 @@ class TraceDisplay:
     ['log-likelihood', '$\\\\theta$']
     """
 
-    def __init__(
-        self,
-        *,
-        sigma: FloatArray,
-        log_likelihood: FloatArray,
-        theta: FloatArray,
-        true_theta: FloatArray | None = None,
-        parameter_names: Sequence[str] | None = None,
-    ):
-        self.sigma = sigma
-        self.log_likelihood = log_likelihood
-        self.theta = theta
-        self.true_theta = true_theta
-        self.parameter_names = parameter_names
+    sigma: FloatArray
+    log_likelihood: FloatArray
+    theta: FloatArray
+    true_theta: FloatArray | None = None
+    parameter_names: Sequence[str] | None = None
+    kernel: FloatArray | None = None
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, true_theta: Any = None, ax: Any = None, **plot_options: Any) -> Self:
-        """Draw the run of an identifier.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            One that samples, such as `LangevinSystemIdentifier`.
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
-
-        Returns
-        -------
-        TraceDisplay
-            The display.
-        """
-        require_matplotlib(cls.__name__)
-        diagnostics, filter = fitted_attributes(cls.__name__, estimator, "diagnostics_", "filter_")
+    def _sampled_by(cls, estimator: Any) -> tuple[Any, ...]:
+        (diagnostics,) = fitted_attributes(cls.__name__, estimator, "diagnostics_")
         missing = [name for name in _TRACES if name not in diagnostics]
         if missing:
             raise TypeError(
                 f"diagnostics_ of {type(estimator).__name__} has no {missing[0]!r}, which {cls.__name__} draws; "
                 f"expected an identifier that samples, such as LangevinSystemIdentifier."
             )
-        names = filter.parameter_names()
-        return cls.from_predictions(diagnostics, true_theta=true_theta, parameter_names=names, ax=ax, **plot_options)
+        return (diagnostics,)
 
     @classmethod
+    @needs_matplotlib
     def from_predictions(
         cls,
         diagnostics: Mapping[str, Any],
@@ -132,32 +110,29 @@ class TraceDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw given traces.
+        """Draw a run that is given by its traces.
 
         Parameters
         ----------
         diagnostics : mapping
             As an identifier's `diagnostics_`: "sigma" of shape (n_steps,), "log_likelihood" of shape
-            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters).
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        parameter_names : list of str, default=None
-            Names of the parameters.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
+            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters). "kernel" of shape (n_steps,) may
+            say which of several kernels made a step.
+        true_theta, parameter_names : array-like and list of str, default=None
+            What is true of the parameters, and what the panels call them.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         TraceDisplay
-            The display.
+            The display, with the log-likelihood above the parameters.
         """
-        require_matplotlib(cls.__name__)
         traces = _check_traces(diagnostics)
         truth = check_vector(true_theta, traces["theta"].shape[2], "true_theta")
         return cls(**traces, true_theta=truth, parameter_names=parameter_names).plot(ax, **plot_options)
 
+    @needs_matplotlib
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
         """Draw.
 
@@ -173,7 +148,6 @@ class TraceDisplay:
         TraceDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_color(chain_color, "chain_color")
         n_parameters = self.theta.shape[2]
         traces = [self.log_likelihood, *np.moveaxis(self.theta, 2, 0)]
@@ -214,11 +188,19 @@ class TraceDisplay:
 
     def _level_bounds(self) -> list[int]:
         """The steps at which a level begins, and the end."""
-        changes = np.flatnonzero(np.diff(self.sigma)) + 1
-        return [0, *changes.tolist(), len(self.sigma)]
+        changes = np.diff(self.sigma) != 0
+        if self.kernel is not None:  # the finish may be at the level of the steps before it
+            changes |= np.diff(self.kernel) != 0
+        return [0, *(np.flatnonzero(changes) + 1).tolist(), len(self.sigma)]
 
     def _finish(self) -> int | None:
-        """The step at which the finishing sweeps begin: after the annealing the noise rises once more, and stays."""
+        """The step at which the finishing sweeps begin: those of the last kernel, where there are several.
+
+        Where the kernels are not told: after the annealing sigma rises once more, and stays.
+        """
+        if self.kernel is not None:
+            switches = np.flatnonzero(np.diff(self.kernel)) + 1
+            return int(switches[-1]) if len(switches) else None
         rises = np.flatnonzero(np.diff(self.sigma) > 0) + 1
         *_, last, end = self._level_bounds()
         return last if len(rises) and rises[-1] == last < end else None
@@ -242,7 +224,7 @@ class TraceDisplay:
         self.sigma_ax_.set_xticks(places, [labels[place] for place in places])
         self.sigma_ax_.tick_params(length=0)
         self.sigma_ax_.spines["top"].set_visible(False)
-        self.sigma_ax_.set_xlabel(r"noise level $\sigma$")
+        self.sigma_ax_.set_xlabel(r"annealing level $\sigma$")
 
     def _places_with_room(self, labels: Mapping[float, str]) -> list[float]:
         """The labels that can stand side by side: the last, the first, and as many as fit between, evenly."""
@@ -292,4 +274,10 @@ def _check_traces(diagnostics: Mapping[str, Any]) -> dict[str, FloatArray]:
             f"diagnostics holds traces that do not fit together: {shapes}; expected (n_steps,), (n_chains, n_steps) "
             f"and (n_chains, n_steps, n_parameters)."
         )
+    if "kernel" in diagnostics:
+        traces["kernel"] = as_numbers(diagnostics["kernel"], "diagnostics['kernel']", "a number for each step")
+        if traces["kernel"].shape != sigma:
+            raise ValueError(
+                f"diagnostics['kernel'] has shape {traces['kernel'].shape}; expected {sigma}, a number for each step."
+            )
     return traces

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .._utils._numbers import FloatArray
 from ._checks import as_numbers, check_choice, check_mapping
-from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, require_matplotlib, split_axes, tidy
+from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PriorTrainingDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PriorTrainingDisplay:
     """Training and validation loss of a prior and, for given graphs, the loss by annealing level.
 
@@ -33,7 +35,7 @@ class PriorTrainingDisplay:
     seconds : ndarray of shape (n_epochs,)
         Seconds since the start.
     sigmas : ndarray of shape (n_levels,), default=None
-        Noise levels.
+        Annealing levels.
     level_losses : ndarray of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
 
@@ -68,22 +70,14 @@ class PriorTrainingDisplay:
     (20, 10)
     """
 
-    def __init__(
-        self,
-        *,
-        training_loss: FloatArray,
-        validation_loss: FloatArray,
-        seconds: FloatArray,
-        sigmas: FloatArray | None = None,
-        level_losses: FloatArray | None = None,
-    ):
-        self.training_loss = training_loss
-        self.validation_loss = validation_loss
-        self.seconds = seconds
-        self.sigmas = sigmas
-        self.level_losses = level_losses
+    training_loss: FloatArray
+    validation_loss: FloatArray
+    seconds: FloatArray
+    sigmas: FloatArray | None = None
+    level_losses: FloatArray | None = None
 
     @classmethod
+    @needs_matplotlib
     def from_estimator(cls, estimator: Any, graphs: Any = None, *, ax: Any = None, **plot_options: Any) -> Self:
         """Draw the training of a prior.
 
@@ -93,22 +87,20 @@ class PriorTrainingDisplay:
             The prior.
         graphs : list of arrays, sparse matrices or networkx graphs, default=None
             Graphs on which to measure the loss by annealing level; best ones that it was not trained on.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         PriorTrainingDisplay
-            The display.
+            The display; it has a second panel where graphs are given.
         """
-        require_matplotlib(cls.__name__)
         history, sigmas = fitted_attributes(cls.__name__, estimator, "loss_history_", "sigmas_")
         losses = None if graphs is None else estimator.transform(graphs)
         return cls.from_predictions(history, sigmas=sigmas, level_losses=losses, ax=ax, **plot_options)
 
     @classmethod
+    @needs_matplotlib
     def from_predictions(
         cls,
         loss_history: Mapping[str, Any],
@@ -125,20 +117,17 @@ class PriorTrainingDisplay:
         loss_history : mapping
             As a prior's `loss_history_`: "training", "validation" and "seconds", one number an epoch.
         sigmas : array-like of shape (n_levels,), default=None
-            Noise levels, which `level_losses` needs.
+            Annealing levels, which `level_losses` needs.
         level_losses : array-like of shape (n_graphs, n_levels), default=None
             What `transform` of the prior returns.
-        ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
-        **plot_options
-            Passed on to `plot`.
+        ax, **plot_options : as in `plot`
+            Where and how to draw.
 
         Returns
         -------
         PriorTrainingDisplay
             The display.
         """
-        require_matplotlib(cls.__name__)
         training, validation, seconds = _check_history(loss_history)
         levels, losses = _check_levels(sigmas, level_losses)
         display = cls(
@@ -146,6 +135,7 @@ class PriorTrainingDisplay:
         )
         return display.plot(ax, **plot_options)
 
+    @needs_matplotlib
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
         """Draw.
 
@@ -161,7 +151,6 @@ class PriorTrainingDisplay:
         PriorTrainingDisplay
             The display itself.
         """
-        require_matplotlib(type(self).__name__)
         check_choice(time_axis, "time_axis", ("seconds", "epochs"))
         n_panels = 1 if self.level_losses is None else 2
         self.ax_, self.figure_ = split_axes(ax, n_panels, stacked=False, panel_size=(4.6, 3.4))

@@ -220,10 +220,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
 
         Parameters
         ----------
-        graphs : list of arrays, sparse matrices or networkx graphs
-            Undirected, unweighted graphs without self-loops, of any mix of sizes.
-        y : None
-            Ignored.
+        graphs, y : as in `fit`
+            The graphs of this pass; y is ignored.
 
         Returns
         -------

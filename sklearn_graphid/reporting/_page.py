@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path, check_writable, write_atomically
 from .._utils._findings import Finding
+from .._utils._optional import require_matplotlib
 from ..graphs import EdgeSpace
 from ..plotting._names import shortened
 from ._facts import (
@@ -56,8 +57,6 @@ def write_report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """Write the page; see `BaseSystemIdentifier.report`."""
     check_is_fitted(estimator)
     target = _check_path(path)
-    from ..plotting._style import require_matplotlib
-
     require_matplotlib("report")
     page = _page(estimator)
     # A node's name may hold half a surrogate pair, which no encoding has; the page shows the character's number.

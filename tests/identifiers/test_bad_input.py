@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from identifier_cases import COMPETITORS, each_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,22 +16,15 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.utils._param_validation import InvalidParameterError
 
-from sklearn_graphid import (
-    PAPER_SETTINGS,
-    AdamSystemIdentifier,
-    ErdosRenyiPrior,
-    GraphicalLassoIdentifier,
-    GraphPriorScore,
-    KnownEdges,
-    LangevinSystemIdentifier,
-    LikelihoodLangevinIdentifier,
-    RidgeSystemIdentifier,
-    RobustFilterIdentifier,
-    SmoothSignalIdentifier,
-    StochasticBlockPrior,
-)
+from sklearn_graphid import ErdosRenyiPrior, GraphPriorScore, KnownEdges, StochasticBlockPrior
 from sklearn_graphid.datasets import make_grid_graphs, make_system
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.identifiers import (
+    PAPER_SETTINGS,
+    AdamSystemIdentifier,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
+)
 
 NAN = np.nan
 SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 1, "n_sweeps": 3, "random_state": 0}
@@ -38,28 +32,15 @@ IDENTIFIERS = {
     "langevin": LangevinSystemIdentifier("heat", **SHORT),
     "no-prior": LikelihoodLangevinIdentifier("heat", **SHORT),
     "adam": AdamSystemIdentifier("heat", n_iterations=3, random_state=0),
-    "ridge": RidgeSystemIdentifier("heat"),
-    "robust": RobustFilterIdentifier("heat"),
-    "graphical-lasso": GraphicalLassoIdentifier("heat"),
-    "smooth": SmoothSignalIdentifier("heat"),
+    **COMPETITORS,
 }
 SAMPLERS = ["langevin", "no-prior"]
 ON_A_DEVICE = [*SAMPLERS, "adam"]  # the others do their arithmetic in numpy, in double precision
 
 
-@pytest.fixture(params=IDENTIFIERS)
-def identifier(request):
-    return clone(IDENTIFIERS[request.param])
-
-
-@pytest.fixture(params=SAMPLERS)
-def sampler(request):
-    return clone(IDENTIFIERS[request.param])
-
-
-@pytest.fixture(params=ON_A_DEVICE)
-def on_a_device(request):
-    return clone(IDENTIFIERS[request.param])
+identifier = each_of(IDENTIFIERS)
+sampler = each_of(IDENTIFIERS, SAMPLERS)
+on_a_device = each_of(IDENTIFIERS, ON_A_DEVICE)
 
 
 @pytest.fixture

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_graphid import (
-    AdamSystemIdentifier,
-    ErdosRenyiPrior,
-    GraphicalLassoIdentifier,
-    LangevinSystemIdentifier,
-    LikelihoodLangevinIdentifier,
-    RidgeSystemIdentifier,
-    RobustFilterIdentifier,
-    SmoothSignalIdentifier,
-)
+from sklearn_graphid import ErdosRenyiPrior, identifiers
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 
 # The checks draw from numpy's global generator, and name no observed nodes.
@@ -27,20 +18,20 @@ SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 2, "n_sweeps": 3}
 LANGEVIN_ALONE = {**SHORT, "n_sweeps": 0}
 
 IDENTIFIERS = [
-    LangevinSystemIdentifier(n_chains=4, n_levels=4),
-    LangevinSystemIdentifier(HeatDiffusionFilter(), ErdosRenyiPrior(0.2), noise_std=1.0, n_jobs=2, **SHORT),
-    LangevinSystemIdentifier(PolynomialFilter(1), point_estimate="best", **LANGEVIN_ALONE),
-    LikelihoodLangevinIdentifier(point_estimate="sample", **LANGEVIN_ALONE),
-    LikelihoodLangevinIdentifier("heat", **SHORT),
-    AdamSystemIdentifier(n_iterations=10),
-    AdamSystemIdentifier("arma", n_iterations=10),
-    RidgeSystemIdentifier(),
-    RidgeSystemIdentifier("heat", threshold=0.5),
-    RobustFilterIdentifier(),
-    RobustFilterIdentifier("heat", guess_penalty=0, reweighted=False),
-    GraphicalLassoIdentifier(),
-    SmoothSignalIdentifier(),
-    SmoothSignalIdentifier("arma"),
+    identifiers.LangevinSystemIdentifier(n_chains=4, n_levels=4),
+    identifiers.LangevinSystemIdentifier(HeatDiffusionFilter(), ErdosRenyiPrior(0.2), noise_std=1.0, n_jobs=2, **SHORT),
+    identifiers.LangevinSystemIdentifier(PolynomialFilter(1), point_estimate="best", **LANGEVIN_ALONE),
+    identifiers.LikelihoodLangevinIdentifier(point_estimate="sample", **LANGEVIN_ALONE),
+    identifiers.LikelihoodLangevinIdentifier("heat", **SHORT),
+    identifiers.AdamSystemIdentifier(n_iterations=10),
+    identifiers.AdamSystemIdentifier("arma", n_iterations=10),
+    identifiers.RidgeSystemIdentifier(),
+    identifiers.RidgeSystemIdentifier("heat", threshold=0.5),
+    identifiers.RobustFilterIdentifier(),
+    identifiers.RobustFilterIdentifier("heat", guess_penalty=0, reweighted=False),
+    identifiers.GraphicalLassoIdentifier(),
+    identifiers.SmoothSignalIdentifier(),
+    identifiers.SmoothSignalIdentifier("arma"),
 ]
 
 

@@ -8,6 +8,7 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
+from identifier_cases import COMPETITORS, each_of
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_graphid import (
     AdamSystemIdentifier,
     GraphicalLassoIdentifier,
-    RidgeSystemIdentifier,
     RobustFilterIdentifier,
     SmoothSignalIdentifier,
 )
@@ -25,17 +25,12 @@ from sklearn_graphid.identifiers import _smooth
 from sklearn_graphid.identifiers._strengths import platt_scaling
 
 IDENTIFIERS = {
-    "ridge": RidgeSystemIdentifier("heat"),
-    "robust": RobustFilterIdentifier("heat", max_iter=4),
-    "graphical-lasso": GraphicalLassoIdentifier("heat"),
-    "smooth": SmoothSignalIdentifier("heat"),
+    **COMPETITORS,
     "adam": AdamSystemIdentifier("heat", n_iterations=60, learning_rate=0.05, random_state=0),
 }
 
 
-@pytest.fixture(params=IDENTIFIERS)
-def identifier(request):
-    return clone(IDENTIFIERS[request.param])
+identifier = each_of(IDENTIFIERS)
 
 
 def degenerate(X, Y):

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import sklearn
 import torch
+from identifier_cases import each_of
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -48,14 +49,8 @@ IDENTIFIERS = {
 SAMPLERS = [name for name in IDENTIFIERS if name != "adam"]
 
 
-@pytest.fixture(params=IDENTIFIERS)
-def identifier(request):
-    return clone(IDENTIFIERS[request.param])
-
-
-@pytest.fixture(params=SAMPLERS)
-def sampler(request):
-    return clone(IDENTIFIERS[request.param])
+identifier = each_of(IDENTIFIERS)
+sampler = each_of(IDENTIFIERS, SAMPLERS)
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import html
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import warnings
 from html.parser import HTMLParser
 from pathlib import Path
@@ -414,14 +414,7 @@ def test_a_full_disk_leaves_the_old_one(fitted, tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments, **keywords):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return original(name, *arguments, **keywords)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
     with pytest.raises(ImportError, match=r'report draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
         fitted.report(tmp_path / "report.html")
     assert not list(tmp_path.iterdir())

@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_graphid.plotting import (
-    AdjacencyDisplay,
-    ComparisonDisplay,
-    EdgeCalibrationDisplay,
-    GraphDisplay,
-    PriorTrainingDisplay,
-    ThetaDisplay,
-    TraceDisplay,
-)
+from sklearn_graphid import plotting
 
 RING = nx.to_numpy_array(nx.cycle_graph(4))
 HISTORY = {"training": [2.0, 1.0], "validation": [2.0, 1.5], "seconds": [1.0, 2.0]}
 TRACES = {"sigma": [1.0, 0.5], "log_likelihood": np.zeros((2, 2)), "theta": np.ones((2, 2, 2))}
 FRAME = pd.DataFrame({"method": ["a", "b"], "n_experiments": [1, 1], "edge_f1": [0.3, 0.7], "kind": ["x", "y"]})
+
+
+def drawing(display, **usual):
+    """Draw what is usual, but for what is given."""
+    return lambda **given: display.from_predictions(**{**usual, **given})
+
+
 DRAWS = {
-    "graph": lambda **given: GraphDisplay.from_predictions(**{"edge_probabilities": 0.8 * RING, **given}),
-    "adjacency": lambda **given: AdjacencyDisplay.from_predictions(**{"edge_probabilities": 0.8 * RING, **given}),
-    "calibration": lambda **given: EdgeCalibrationDisplay.from_predictions(
-        **{"true_adjacency": RING, "edge_probabilities": 0.8 * RING, **given}
-    ),
-    "theta": lambda **given: ThetaDisplay.from_predictions(**{"theta_samples": np.eye(4, 2), **given}),
-    "trace": lambda **given: TraceDisplay.from_predictions(**{"diagnostics": TRACES, **given}),
-    "training": lambda **given: PriorTrainingDisplay.from_predictions(**{"loss_history": HISTORY, **given}),
-    "comparison": lambda frame=FRAME, **given: ComparisonDisplay(frame=frame).plot(**given),
+    "graph": drawing(plotting.GraphDisplay, edge_probabilities=0.8 * RING),
+    "adjacency": drawing(plotting.AdjacencyDisplay, edge_probabilities=0.8 * RING),
+    "calibration": drawing(plotting.EdgeCalibrationDisplay, true_adjacency=RING, edge_probabilities=0.8 * RING),
+    "theta": drawing(plotting.ThetaDisplay, theta_samples=np.eye(4, 2)),
+    "trace": drawing(plotting.TraceDisplay, diagnostics=TRACES),
+    "training": drawing(plotting.PriorTrainingDisplay, loss_history=HISTORY),
+    "comparison": lambda frame=FRAME, **given: plotting.ComparisonDisplay(frame=frame).plot(**given),
 }
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def refused(display, error, message, **given):
@@ -205,6 +192,8 @@ def test_theta(given, error, message):
         ({"diagnostics": {**TRACES, "sigma": "high"}}, TypeError, r"diagnostics\['sigma'\] is a str that does not"),
         ({"diagnostics": {**TRACES, "theta": np.ones((2, 2))}}, ValueError, r"traces that do not fit .*theta \(2, 2\)"),
         ({"diagnostics": {**TRACES, "theta": np.ones((3, 2, 2))}}, ValueError, "traces that do not fit together"),
+        ({"diagnostics": {**TRACES, "kernel": "both"}}, TypeError, r"diagnostics\['kernel'\] is a str that does not"),
+        ({"diagnostics": {**TRACES, "kernel": [0]}}, ValueError, r"'kernel'\] has shape \(1,\); expected \(2,\)"),
         ({"true_theta": "large"}, TypeError, "true_theta is a str that does not convert"),
         ({"true_theta": np.zeros((2, 2))}, ValueError, r"true_theta has shape \(2, 2\); expected \(2,\)"),
         ({"parameter_names": 3}, TypeError, "parameter_names is a int; expected a sequence"),
@@ -219,11 +208,11 @@ def test_trace_shows_the_finite_part_of_a_chain():
     """A chain may overflow on its way and still end well."""
     log_likelihood = np.array([[-np.inf, -np.inf, -3.0, -1.0], [np.nan, -np.inf, -2.0, -1.0]])
     traces = {"sigma": np.ones(4), "log_likelihood": log_likelihood, "theta": np.ones((2, 4, 1))}
-    low, high = TraceDisplay.from_predictions(traces).ax_[0].get_ylim()
+    low, high = plotting.TraceDisplay.from_predictions(traces).ax_[0].get_ylim()
     assert low == pytest.approx(-3.16)
     assert high == pytest.approx(-0.84)
     traces["log_likelihood"] = np.full((2, 4), np.nan)
-    TraceDisplay.from_predictions(traces).figure_.canvas.draw()
+    plotting.TraceDisplay.from_predictions(traces).figure_.canvas.draw()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import networkx as nx
 import pytest
 
@@ -17,12 +12,6 @@ from sklearn_graphid.plotting import ThetaDisplay, TraceDisplay
 RING = nx.to_numpy_array(nx.cycle_graph(6))
 SHORT = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def fitted(**settings):

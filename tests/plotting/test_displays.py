@@ -6,10 +6,6 @@ import subprocess
 import sys
 from itertools import pairwise
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -49,12 +45,6 @@ WRONG = probabilities(0.9, 0.1, 0.3)
 RIGHT = probabilities(0.1, 0.2, 0.8)
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def system():
     ring = nx.to_numpy_array(nx.cycle_graph(6))
@@ -88,26 +78,22 @@ def legend_texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+def n_edges_of(display):
+    return {kind: len(lines.get_segments()) for kind, lines in display.edges_.items()}
+
+
 # The network as nodes and edges
 
 
 def test_graph_sorts_edges_by_their_fate():
     display = GraphDisplay.from_predictions(WRONG, KNOWN, true_adjacency=RING)
-    assert {kind: len(lines.get_segments()) for kind, lines in display.edges_.items()} == {
-        "known": 3,
-        "missed": 1,
-        "false": 1,
-    }
+    assert n_edges_of(display) == {"known": 3, "missed": 1, "false": 1}
     assert legend_texts(display.ax_) == ["known edge (3)", "missed edge (1)", "false edge (1)"]
 
 
 def test_graph_without_truth_has_inferred_edges():
     display = GraphDisplay.from_predictions(RIGHT, KNOWN, show_unknown=True)
-    assert {kind: len(lines.get_segments()) for kind, lines in display.edges_.items()} == {
-        "unknown": 3,
-        "known": 3,
-        "inferred": 1,
-    }
+    assert n_edges_of(display) == {"unknown": 3, "known": 3, "inferred": 1}
 
 
 def test_graph_is_wider_where_an_edge_is_surer():
@@ -501,6 +487,37 @@ def test_trace_without_a_finish_names_none(sigma):
     labels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
     assert labels == [f"{level:.2g}" for level in dict.fromkeys(sigma)]
     assert not any(line.get_linestyle() == ":" for panel in display.ax_ for line in panel.lines)
+
+
+def borders_of(display):
+    """Where a dotted line divides the panels, the same in all of them."""
+    dotted = [[line for line in panel.lines if line.get_linestyle() == ":"] for panel in display.ax_]
+    (borders,) = {tuple(line.get_xdata()[0] for line in lines) for lines in dotted}
+    return list(borders)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "kernel", "border", "labels"),
+    [
+        # The sweeps may be at the level at which the Langevin dynamics end, or at one below it.
+        ([1.0, 0.5, 0.5, 0.5], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.5"]),
+        ([1.0, 0.5, 0.2, 0.2], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.2"]),
+        # One kernel may anneal twice, and finish nothing.
+        ([1.0, 0.5, 1.0, 1.0], [0, 0, 0, 0], None, ["1", "0.5", "1"]),
+        ([1.0, 0.5, 0.2, 0.3], [0, 1, 1, 2], 3.5, ["1", "0.5", "0.2", "finish, at 0.3"]),
+    ],
+)
+def test_trace_knows_the_finish_by_its_kernel(sigma, kernel, border, labels):
+    display = TraceDisplay.from_predictions({**traces_of(sigma), "kernel": kernel})
+    assert borders_of(display) == ([] if border is None else [border])
+    assert [label.get_text() for label in display.sigma_ax_.get_xticklabels()] == labels
+
+
+def test_trace_of_an_identifier_divides_the_steps_by_kernel(identifier):
+    kernel = identifier.diagnostics_["kernel"]
+    display = TraceDisplay.from_estimator(identifier)
+    np.testing.assert_array_equal(display.kernel, kernel)
+    assert borders_of(display) == [np.flatnonzero(kernel == 1)[0] + 0.5]
 
 
 def test_trace_legend_is_beneath_the_chains():

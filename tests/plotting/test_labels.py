@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -21,12 +17,6 @@ FAMILIES = nx.florentine_families_graph()
 MARRIAGES = nx.to_numpy_array(FAMILIES)
 KNOWN = hide_edges(MARRIAGES, 1 / 3, random_state=0)
 HIDDEN = np.argwhere(np.triu((MARRIAGES == 1) & ~KNOWN.mask))
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def draw(node_labels=True, adjacency=MARRIAGES, names=tuple(FAMILIES), known=KNOWN, **options):

@@ -5,10 +5,6 @@ from __future__ import annotations
 import io
 import warnings
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
@@ -47,12 +43,6 @@ NAMES = {
 RING = nx.to_numpy_array(nx.cycle_graph(len(NAMES)))
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def saved(display):
     """The picture as it is saved, without a warning."""
     with warnings.catch_warnings():
@@ -68,7 +58,7 @@ def is_mathematics(text):
 
 @pytest.mark.parametrize("uses_tex", [False, True])
 def test_graph_writes_names_as_they_are(uses_tex):
-    with matplotlib.rc_context({"text.usetex": uses_tex}):
+    with plt.rc_context({"text.usetex": uses_tex}):
         display = saved(
             GraphDisplay.from_predictions(0.8 * RING, node_names=list(NAMES), node_labels=True, legend=False)
         )
