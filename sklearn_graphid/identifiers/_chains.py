@@ -34,6 +34,7 @@ class ChainDraws(NamedTuple):
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
+    origin: npt.NDArray[np.int64]  # (chains,) the chain that each goes back to: itself, unless it was restarted
     trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
     trace_log_likelihood: FloatArray  # (chains, steps)
     trace_theta: FloatArray  # (chains, steps, parameters)
@@ -150,11 +151,16 @@ def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) 
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
+        origin=_origins(trace[-1][1]),
         trace_sigma=np.array([info.sigma for _, info, _ in trace]),
         trace_log_likelihood=stacked([info.log_likelihood for _, info, _ in trace]),
         trace_theta=stacked([theta for _, _, theta in trace]),
         trace_kernel=np.array([number for number, _, _ in trace]),
     )
+
+
+def _origins(info: StepInfo) -> npt.NDArray[np.int64]:
+    return np.arange(len(info.log_likelihood)) if info.origin is None else _numpy(info.origin).astype(np.int64)
 
 
 def _numpy(tensor: Tensor) -> npt.NDArray[Any]:

@@ -20,6 +20,8 @@ __all__ = ["diagnose", "mixing_findings"]
 # average is good to a pair. What another run would change is what matters to the user, and this share of the inferred
 # edges is what a warning leaves alone.
 _TOLERATED_CHANGES = 0.1
+# Where chains go back to no more starts than this share of their number, few of the starts were any good.
+_FEWEST_ORIGINS = 1 / 8
 # Beyond this, chains are no remedy.
 _MOST_CHAINS = 256
 
@@ -31,6 +33,7 @@ def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int
     return {
         "n_diverged": n_diverged,
         "n_stuck": n_stuck,
+        "n_origins": len(np.unique(draws.origin)),
         "n_changes_expected": expected_changes(draws.edge_probability.mean(0), edge_error),
         "monte_carlo_error_edges": np.where(known.mask, 0.0, known.fill(edge_error)),
         "monte_carlo_error_theta": chain_standard_error(draws.theta.mean(1)),
@@ -62,6 +65,8 @@ def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, remedy: str
         findings.append(_diverged(diagnostics))
     if 2 * diagnostics["n_stuck"] > _n_chains(diagnostics):
         findings.append(_stuck(diagnostics))
+    elif diagnostics["n_origins"] <= max(1, _FEWEST_ORIGINS * (n_kept := len(diagnostics["log_likelihood"]))) < n_kept:
+        findings.append(_few_origins(diagnostics))
     findings.append(_changes(diagnostics, n_inferred, remedy))
     return findings
 
@@ -83,6 +88,17 @@ def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
     end = "ended in graphs far less probable than another chain's and were dropped"
     return Finding.trouble(
         f"{diagnostics['n_stuck']} of {_n_chains(diagnostics)} chains {end}. The others may be stuck too: where "
+        f"another random_state gives another graph, do not trust probabilities near 0 and 1.",
+        ConvergenceWarning,
+        f"most chains {end}; compare with another random_state before you trust the graph.",
+    )
+
+
+def _few_origins(diagnostics: Mapping[str, Any]) -> Finding:
+    n_origins, n_kept = diagnostics["n_origins"], len(diagnostics["log_likelihood"])
+    end = "fell far behind others in the first sweeps and went on from where these were"
+    return Finding.trouble(
+        f"{n_kept - n_origins} of {n_kept} chains {end}, so that they agree more than independent chains would. Where "
         f"another random_state gives another graph, do not trust probabilities near 0 and 1.",
         ConvergenceWarning,
         f"most chains {end}; compare with another random_state before you trust the graph.",

@@ -44,8 +44,10 @@ _SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
 _OF_STEPS = ("trace_sigma", "trace_kernel")  # all others are (chains, ...)
 _OF_CHAINS = tuple(name for name in ChainDraws._fields if name not in _OF_STEPS)
-# Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known.
-N_PARTS = 5
+# Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known. Up to so many
+# pairs each is a part of its own, and the sweeps are exact.
+_N_PARTS = 5
+_MOST_SINGLE_PAIRS = 20
 _STOPPED = Finding.trouble(
     "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
 )
@@ -111,13 +113,13 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             experiments=experiments,
             prior=prior,
             evidence=self._evidence_for(experiments.known),
-            kernels=self._kernels(prior),
+            kernels=self._kernels(prior, experiments.known.n_unknown),
             noise_std=self.noise_std,
             device=resolve_device(self.device),
         )
         return self._run(task)
 
-    def _kernels(self, prior: GraphPrior) -> tuple[Kernel, ...]:
+    def _kernels(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
         """Annealed Langevin dynamics, then sweeps over binary graphs."""
         sigmas = prior.nearest_sigmas(self._sigmas())
         common: dict[str, Any] = {"temperature": self.temperature, "noise_std": self.noise_std}
@@ -131,8 +133,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if not self.n_sweeps:
             return (langevin,)
         # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
-        parts = (sigmas[0], N_PARTS) if prior.conditions_on_known else (sigmas[-1], 1)
-        return langevin, SweepKernel(self.n_sweeps, *parts, **common)
+        sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
+        return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), **common)
 
     def _sigmas(self) -> tuple[float, ...]:
         if self.sigma_min > self.sigma_max:
@@ -304,6 +306,14 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return adjacencies, self._draws.theta[chains, draws].copy()
 
 
+def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
+    if not prior.conditions_on_known:
+        return 1
+    if prior.has_independent_pairs:
+        return 2  # exact with any number
+    return max(2, n_unknown) if n_unknown <= _MOST_SINGLE_PAIRS else _N_PARTS
+
+
 def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
     return len(batch.trace_sigma) < task.n_steps
 
@@ -322,10 +332,12 @@ def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
     """All chains; where a batch was stopped early, the others lose as many draws as it lacks."""
     n_draws = min(batch.log_likelihood.shape[1] for batch in batches)
     n_steps = min(len(batch.trace_sigma) for batch in batches)
+    starts = np.cumsum([0, *(len(batch.origin) for batch in batches)])
+    batches = [batch._replace(origin=batch.origin + start) for batch, start in zip(batches, starts[:-1], strict=True)]
 
     def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = getattr(batch, name)
-        if name == "edge_probability":
+        if name in ("edge_probability", "origin"):
             return values
         return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
 

@@ -38,6 +38,11 @@ class GraphPrior(BaseEstimator, ABC):
         """Whether the denoiser can be told which pairs are free of noise. True too where pairs are independent."""
         return False
 
+    @property
+    def has_independent_pairs(self) -> bool:
+        """Whether no pair says anything about another, so that all can be redrawn at once."""
+        return False
+
     @abstractmethod
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""

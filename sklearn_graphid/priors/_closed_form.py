@@ -43,6 +43,7 @@ class FlatPrior(GraphPrior):
     """
 
     conditions_on_known = True
+    has_independent_pairs = True
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
@@ -70,6 +71,7 @@ class ErdosRenyiPrior(GraphPrior):
     """
 
     conditions_on_known = True
+    has_independent_pairs = True
 
     def __init__(self, p: float = 0.1):
         self.p = p
@@ -103,6 +105,7 @@ class StochasticBlockPrior(GraphPrior):
     """
 
     conditions_on_known = True
+    has_independent_pairs = True
 
     def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike):
         self.labels = labels

@@ -66,6 +66,7 @@ class StepInfo(NamedTuple):
     edge_probability: Tensor  # (chains, unknown pairs)
     log_likelihood: Tensor  # (chains,)
     log_prior: Tensor  # (chains,) of the unknown pairs, up to a constant; zero where the kernel does not tell
+    origin: Tensor | None = None  # (chains,) the chain that each goes back to, where chains may restart from others
 
 
 class Draw(NamedTuple):

@@ -8,6 +8,9 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
 4. theta, then the noise level, are drawn given the graph.
 
+A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Before the draws begin, chains that
+have fallen far behind go on from where a better one is.
+
 Where the filter is linear in theta, step 3 integrates theta out. A prior that cannot be told which pairs are known gets
 all pairs as one part, with little noise.
 
@@ -28,6 +31,7 @@ from torch import Tensor
 from ..graphs import flipped_graphs
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
+from ._swaps import swap_once
 from ._theta import (
     fit_theta,
     log_marginal_likelihood,
@@ -51,6 +55,11 @@ _FIRST_LOOK = 8
 _NUMBERS_AT_ONCE = 2**18
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
+_MOST_SWAPS = 6  # in a sweep
+# Before the draws begin, a chain whose posterior is lower than the best chain's by this much, in logarithms, starts
+# anew from one that is not: it is in another mode, of odds too small to matter. Looked at every so many sweeps.
+_LARGEST_DEFICIT = 30.0
+_SWEEPS_BETWEEN_RESTARTS = 2
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
 _KEPT_SHARE = 0.5
 
@@ -59,9 +68,9 @@ class SweepState(NamedTuple):
     """What the next sweep needs."""
 
     chain: ChainState
-    adjacency: Tensor  # (chains, nodes, nodes)
     likelihood_gain: Tensor  # (chains, unknown pairs), of a flip, when it was last looked at
     prior_log_odds: Tensor  # (chains, unknown pairs), of an edge
+    origin: Tensor  # (chains,) the chain that each goes back to
     n_sweeps: int
 
 
@@ -104,31 +113,45 @@ class SweepKernel(Kernel):
         chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
         adjacency = problem.assemble(chain.pairs)
         chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
-        return SweepState(chain, adjacency, torch.zeros_like(chain.pairs), torch.zeros_like(chain.pairs), 0)
+        origin = torch.arange(len(chain.pairs), device=chain.pairs.device)
+        return SweepState(chain, torch.zeros_like(chain.pairs), torch.zeros_like(chain.pairs), origin, 0)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
     ) -> tuple[SweepState, StepInfo]:
         chain, prior, gain = state.chain, state.prior_log_odds, state.likelihood_gain.clone()
-        adjacency = state.adjacency.clone()
+        for _ in range(self._n_swaps(problem)):
+            pairs = swap_once(problem, denoise, chain, prior, self.sigma, self.temperature, rng)
+            gain[pairs != chain.pairs] = torch.inf  # to be looked at
+            chain = chain._replace(pairs=pairs)
+        adjacency = problem.assemble(chain.pairs)
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
         is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
-        log_likelihood = torch.zeros_like(chain.noise_std)
         for part, is_visited in self._parts(order, None if is_full else gain + (1 - 2 * chain.pairs) * prior):
             redrawn = None if self.n_parts == 1 else torch.zeros_like(prior).scatter_(1, part, is_visited.to(prior))
             if part.shape[1]:
                 odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
                 prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
             visits = _Visits(part, is_visited, thresholds.gather(1, part))
-            log_likelihood = _flip_sweep(problem, self.temperature, adjacency, prior, chain, visits, gain)
+            _flip_sweep(problem, self.temperature, adjacency, prior, chain, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
         chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
+        log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
         # What a flip would gain, seen from the pair as it stands now.
         odds = (gain + (1 - 2 * chain.pairs) * prior) / self.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * odds)
-        info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior))
-        return SweepState(chain, adjacency, gain, prior, state.n_sweeps + 1), info
+        info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior), state.origin)
+        state = SweepState(chain, gain, prior, state.origin, state.n_sweeps + 1)
+        if state.n_sweeps < self.n_sweeps - self.n_draws and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
+            state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())
+        return state, info
+
+    def _n_swaps(self, problem: Problem) -> int:
+        if self.n_parts == 1 or problem.n_unknown < 2:
+            return 0
+        # Among few pairs a swap costs next to nothing, and may be the only move that a strong prior leaves.
+        return _MOST_SWAPS if self.n_parts >= problem.n_unknown else 1
 
     def _parts(self, order: Tensor, flip_gain: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
         """Pairs (chains, visits) to redraw together and whether to draw each: all, or those of an uncertain flip."""
@@ -170,6 +193,18 @@ class SweepKernel(Kernel):
         return chain._replace(theta=theta, noise_std=noise_std)
 
 
+def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> SweepState:
+    """Let chains that fall far behind go on from where another chain is, picked at random among those that do not."""
+    log_posterior = log_posterior.nan_to_num(-torch.inf)
+    is_behind = log_posterior < log_posterior.max() - _LARGEST_DEFICIT
+    ahead = (~is_behind).nonzero()[:, 0]
+    other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
+    source = torch.where(is_behind, other, torch.arange(len(other), device=other.device))
+    chain = ChainState(*(part[source] for part in state.chain))
+    gain, prior, origin = (part[source] for part in (state.likelihood_gain, state.prior_log_odds, state.origin))
+    return SweepState(chain, gain, prior, origin, state.n_sweeps)
+
+
 class _Visits(NamedTuple):
     """Which pair each chain looks at in turn, (chains, visits)."""
 
@@ -198,8 +233,8 @@ def _flip_sweep(
     chain: ChainState,
     visits: _Visits,
     likelihood_gain: Tensor,
-) -> Tensor:
-    """Draw the pairs of every chain in their order, in place, and return the log-likelihood at the end.
+) -> None:
+    """Draw the pairs of every chain in their order, in place.
 
     Most pairs stay as they are, so a chain looks several pairs ahead at once, as if none of them flipped. What it saw
     holds up to the first that does, and from there it looks again: the draws are those of one pair after the other.
@@ -233,7 +268,6 @@ def _flip_sweep(
         n_settled = is_settled.sum(1, keepdim=True)
         place = place + n_settled
         ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
-    return log_likelihood
 
 
 def _next_look(ahead: int, n_settled: float) -> int:

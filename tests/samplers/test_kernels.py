@@ -58,8 +58,8 @@ class MetropolisKernel(Kernel):
 class MetropolisIdentifier(LangevinSystemIdentifier):
     """Langevin dynamics, then the kernel above."""
 
-    def _kernels(self, prior):
-        langevin, _ = super()._kernels(prior)
+    def _kernels(self, prior, n_unknown):
+        langevin, _ = super()._kernels(prior, n_unknown)
         assert isinstance(langevin, LangevinKernel)
         return langevin, MetropolisKernel(30, prior.p)
 

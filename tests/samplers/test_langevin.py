@@ -349,9 +349,9 @@ def test_known_pairs_never_move(kernel, noise_std):
     assert len(seen) >= 6
     for adjacency, _ in seen:
         values = adjacency.numpy()
-        np.testing.assert_array_equal(values[:, known.mask], np.tile(known.values[known.mask], (4, 1)))
+        np.testing.assert_array_equal(values[:, known.mask], np.tile(known.values[known.mask], (len(values), 1)))
         np.testing.assert_array_equal(values, np.swapaxes(values, 1, 2))
-    moved = torch.stack([adjacency for adjacency, _ in seen]).std(0).numpy()
+    moved = torch.stack([adjacency for adjacency, _ in seen if len(adjacency) == 4]).std(0).numpy()
     assert (moved[:, ~known.mask] > 0).all()
 
 

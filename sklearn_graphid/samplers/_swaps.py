@@ -1,0 +1,209 @@
+"""Swaps: an edge leaves one unknown pair for another.
+
+Where the data are good, a graph with one edge in the wrong place is a valley away from the right one: adding an edge
+and taking one off both make the fit far worse, and only the two together make it better. So two pairs are moved at
+once, by a Metropolis step:
+
+1. some edges and some non-edges among the unknown pairs are picked at random;
+2. what each swap of one for another would do to the residuals is added up from the two single flips, and a swap is
+   drawn with odds in the square root of what it would gain (Zanella's balanced proposal, JASA 115, 2020);
+3. it is accepted by its exact likelihood, the odds of drawing the way back, and what the prior said when it was last
+   asked; only where that succeeds is the prior asked again, and what it then says decides (delayed acceptance, Christen
+   and Fox, JCGS 14, 2005).
+
+The prior's joint law of the two pairs is exact: by the chain rule, the denoiser is told the first when it is asked
+about the second.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..graphs import flipped_graphs
+from ._kernel import ChainState, Denoiser, RandomSource
+from ._problem import Problem
+
+__all__ = ["swap_once"]
+
+# How many edges and how many non-edges are picked: all of their combinations are looked at.
+_MOST_EDGES = 12
+_MOST_OTHERS = 36
+# Odds of single pairs say little about two that depend on one another: in a tree no pair can change alone, and two can.
+# So the guess that decides whether the prior is asked at all is never surer than this, in logarithms.
+_BOLDEST_GUESS = 1.0
+# Probabilities of a denoiser beyond this are rounding errors.
+_SMALLEST_PROBABILITY = 1e-6
+
+
+class _Swap(NamedTuple):
+    """The pair that loses its edge, and the one that gets it, by their numbers (chains,)."""
+
+    taken: Tensor
+    added: Tensor
+
+    @property
+    def both(self) -> Tensor:
+        """The two, (chains, 2)."""
+        return torch.stack(self, 1)
+
+    def of(self, pairs: Tensor) -> Tensor:
+        """The pairs (chains, unknown pairs) after the swap."""
+        return pairs.scatter(1, self.taken[:, None], 0.0).scatter(1, self.added[:, None], 1.0)
+
+    def select(self, chains: Tensor) -> _Swap:
+        """Those of some chains."""
+        return _Swap(self.taken[chains], self.added[chains])
+
+    def added_minus_taken(self, values: Tensor) -> Tensor:
+        """The difference (chains,) of values (chains, unknown pairs)."""
+        return (values.gather(1, self.added[:, None]) - values.gather(1, self.taken[:, None]))[:, 0]
+
+
+class _Candidates(NamedTuple):
+    """Pairs that may exchange their edges, and whether a place is taken, each (chains, places)."""
+
+    edges: Tensor
+    others: Tensor
+    has_edge: Tensor
+    has_other: Tensor
+
+    def at(self, place: Tensor) -> _Swap:
+        """The swap at each chain's place (chains,) among all combinations."""
+        first, second = (number[:, None] for number in self._places(place))
+        return _Swap(self.edges.gather(1, first)[:, 0], self.others.gather(1, second)[:, 0])
+
+    def exchanged(self, place: Tensor, swap: _Swap) -> _Candidates:
+        """The candidates after a swap, at the same places."""
+        first, second = (number[:, None] for number in self._places(place))
+        edges = self.edges.scatter(1, first, swap.added[:, None])
+        return self._replace(edges=edges, others=self.others.scatter(1, second, swap.taken[:, None]))
+
+    def _places(self, place: Tensor) -> tuple[Tensor, Tensor]:
+        n_others = self.others.shape[1]
+        return place // n_others, place % n_others
+
+
+def swap_once(
+    problem: Problem,
+    denoise: Denoiser,
+    chain: ChainState,
+    prior_log_odds: Tensor,
+    sigma: float,
+    temperature: float,
+    rng: RandomSource,
+) -> Tensor:
+    """Offer every chain one swap, with theta and the noise level as they are.
+
+    Parameters
+    ----------
+    problem : Problem
+        Data, filter and what is known.
+    denoise : callable
+        E[A | A~] under a prior that can be told which pairs are known.
+    chain : ChainState
+        Binary graphs, with theta and the noise level.
+    prior_log_odds : Tensor (chains, unknown pairs)
+        A guess of the prior's log-odds of every pair; the better it is, the fewer swaps are tried in vain.
+    sigma : float
+        Standard deviation of the noise on the two pairs that the prior is asked about.
+    temperature : float
+        Draws come from the posterior to the power 1 / temperature.
+    rng : RandomSource
+        The randomness.
+
+    Returns
+    -------
+    Tensor (chains, unknown pairs)
+        The graphs.
+    """
+    order, normal = rng.uniform(problem.n_unknown), sigma * temperature**0.5 * rng.normal(2)
+    which, first_threshold, second_threshold = (rng.uniform() for _ in range(3))
+    candidates = _pick(chain.pairs, order)
+    is_possible = candidates.has_edge.any(1) & candidates.has_other.any(1)
+    here, log_odds = _log_odds_of_swaps(problem, chain, candidates, temperature)
+    place = _drawn(log_odds, which)
+    swap = candidates.at(place)
+    swapped = swap.of(chain.pairs)
+    back = candidates.exchanged(place, swap)
+    there, log_odds_back = _log_odds_of_swaps(problem, chain._replace(pairs=swapped), back, temperature)
+    way_there, way_back = (odds.log_softmax(1).gather(1, place[:, None])[:, 0] for odds in (log_odds, log_odds_back))
+    guess = swap.added_minus_taken(prior_log_odds.clamp(-_BOLDEST_GUESS, _BOLDEST_GUESS))
+    # A comparison with nan is False: the chain stays.
+    gain = (there - here + guess) / temperature + way_back - way_there
+    moving = (is_possible & (first_threshold.log() < gain)).nonzero()[:, 0]
+    if len(moving):
+        chosen = swap.select(moving)
+        copy = chain.pairs[moving].scatter_add(1, chosen.both, normal[moving])
+        correction = _prior_gain(problem, denoise, copy, chosen, sigma) - guess[moving]
+        moving = moving[second_threshold[moving].log() < correction / temperature]
+    pairs = chain.pairs.clone()
+    pairs[moving] = swapped[moving]
+    return pairs
+
+
+def _pick(pairs: Tensor, order: Tensor) -> _Candidates:
+    """Edges and non-edges at random; a swap leaves their numbers as they are, so the way back has the same odds."""
+    n_unknown = pairs.shape[1]
+    is_edge = pairs > 0.5
+    edges = torch.where(is_edge, order, -1.0).topk(min(_MOST_EDGES, n_unknown), dim=1).indices
+    others = torch.where(is_edge, -1.0, order).topk(min(_MOST_OTHERS, n_unknown), dim=1).indices
+    return _Candidates(edges, others, is_edge.gather(1, edges), ~is_edge.gather(1, others))
+
+
+def _log_odds_of_swaps(
+    problem: Problem, chain: ChainState, candidates: _Candidates, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Log-likelihood (chains,) of the graphs as they are, and log-odds (chains, swaps) with which a swap is drawn."""
+    adjacency = problem.assemble(chain.pairs)
+    outputs = problem.filter.apply(adjacency, chain.theta, problem.inputs)
+    residuals = ((problem.targets - outputs) * problem.measured).flatten(1)
+    pairs = torch.cat([candidates.edges, candidates.others], 1)
+    changes = (_flipped_outputs(problem, adjacency, chain.theta, pairs) - outputs[:, None]) * problem.measured
+    changes = changes.flatten(2)
+    # |r|^2 - |r - a - b|^2 for every change a that takes an edge off and every change b that adds one.
+    single = 2 * (changes @ residuals[..., None])[..., 0] - changes.square().sum(-1)
+    taken, added = single.split([candidates.edges.shape[1], candidates.others.shape[1]], 1)
+    cross = changes[:, : candidates.edges.shape[1]] @ changes[:, candidates.edges.shape[1] :].mT
+    variance = chain.noise_std[:, None, None] ** 2
+    gains = 0.5 * (taken[:, :, None] + added[:, None] - 2 * cross) / variance
+    is_swap = candidates.has_edge[:, :, None] & candidates.has_other[:, None] & torch.isfinite(gains)
+    log_odds = torch.where(is_swap, 0.5 * gains / temperature, -torch.inf).flatten(1)
+    squares = residuals.square().sum(1)
+    return -0.5 * squares / chain.noise_std**2, log_odds
+
+
+def _flipped_outputs(problem: Problem, adjacency: Tensor, theta: Tensor, pairs: Tensor) -> Tensor:
+    """Outputs (chains, flips, experiments, nodes) of graphs with one of the pairs (chains, flips) flipped."""
+    rows, columns = problem.space.entries(pairs)
+    if problem.filter.linear_in_theta:
+        designs = problem.filter.flipped_designs(adjacency, problem.inputs, rows, columns)
+        return torch.einsum("cfpkn,cp->cfkn", designs, theta)
+    graphs = flipped_graphs(adjacency, rows, columns).flatten(0, 1)
+    outputs = problem.filter.apply(graphs, theta.repeat_interleave(pairs.shape[1], 0), problem.inputs)
+    return outputs.view(*pairs.shape, *outputs.shape[1:])
+
+
+def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:
+    """A place (chains,) drawn with these log-odds, from uniform numbers."""
+    weights = log_odds.softmax(1).nan_to_num(0.0).double().cumsum(1)
+    drawn = torch.searchsorted(weights, uniform.double()[:, None] * weights[:, -1:])[:, 0]
+    return drawn.clamp_max(log_odds.shape[1] - 1)
+
+
+def _prior_gain(problem: Problem, denoise: Denoiser, copy: Tensor, swap: _Swap, sigma: float) -> Tensor:
+    """Log-ratio (chains,) of the prior after and before a swap, given a copy with noise on the two pairs alone."""
+    first = swap.taken[:, None]
+    noisy = torch.zeros_like(copy).scatter(1, swap.both, 1.0)
+    told = noisy.scatter(1, first, 0.0)
+    # The first pair is asked about with noise on both; then the second, told that the first is an edge, or is none.
+    asked = torch.cat([copy, copy.scatter(1, first, 1.0), copy.scatter(1, first, 0.0)])
+    known = 1 - problem.scatter(torch.cat([noisy, told, told]))
+    clean = problem.gather(denoise(problem.assemble(asked), sigma, known))
+    log_odds = torch.logit(clean, eps=_SMALLEST_PROBABILITY).chunk(3)
+    questions = zip(log_odds, (swap.taken, swap.added, swap.added), strict=True)
+    taken, added_to_it, added_instead = (odds.gather(1, pair[:, None])[:, 0] for odds, pair in questions)
+    log_sigmoid = torch.nn.functional.logsigmoid
+    return log_sigmoid(-taken) + log_sigmoid(added_instead) - log_sigmoid(taken) - log_sigmoid(-added_to_it)
