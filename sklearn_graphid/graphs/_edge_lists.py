@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
+from .._utils._optional import is_networkx
 from ._edge_space import EdgeSpace
 from ._names import Names, check_names, column_names, in_words, is_numbering, match_names
 
@@ -30,7 +30,7 @@ _PRESENCE = {True: True, False: False, "present": True, "absent": False}
 
 def graph_pairs(graph: Any, argument: str) -> list[Pair]:
     """The edges of a networkx graph."""
-    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+    if not is_networkx(graph) or graph.is_directed() or graph.is_multigraph():
         kind = type(graph).__name__
         raise TypeError(f"{argument} is a {kind}; expected an undirected networkx.Graph.")
     return list(graph.edges())
@@ -38,7 +38,7 @@ def graph_pairs(graph: Any, argument: str) -> list[Pair]:
 
 def list_pairs(pairs: Any, argument: str) -> list[Pair]:
     """Pairs of node names from a list of them or a graph."""
-    if isinstance(pairs, nx.Graph):
+    if is_networkx(pairs):
         return graph_pairs(pairs, argument)
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable) or column_names(pairs) is not None:
         raise TypeError(f"{argument} is a {type(pairs).__name__}; expected a list of pairs of nodes, or a graph.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
+from .._utils._optional import is_networkx
 from ._edge_lists import (
     check_nodes,
     find_nodes,
@@ -24,6 +24,9 @@ from ._edge_lists import (
 from ._edge_space import EdgeSpace
 from ._names import Names, check_names, first_names, in_words, is_numbering, match_names, node_order
 from ._validation import NamedMatrix, as_square_array, check_adjacency, read_matrix
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = ["KnownEdges", "names_of_known"]
 
@@ -70,7 +73,7 @@ class KnownEdges:
     names: Names | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.mask, nx.Graph):
+        if is_networkx(self.mask):
             raise TypeError(_graph_refusal("mask"))
         mask, values = read_matrix(self.mask, "mask"), read_matrix(self.values, "values")
         names = first_names(mask.names, values.names)
@@ -108,7 +111,7 @@ class KnownEdges:
         KnownEdges
             What is known.
         """
-        if isinstance(partial, nx.Graph):
+        if is_networkx(partial):
             raise TypeError(_graph_refusal("partial"))
         return cls._from_partial(read_matrix(partial, "known_mask"))
 
@@ -251,7 +254,7 @@ class KnownEdges:
             if known_adjacency is not None:
                 raise ValueError(f"known_adjacency was given without {name}; expected a boolean {name} with it.")
             return cls.nothing(n_nodes, node_names)
-        if isinstance(known_mask, nx.Graph):
+        if is_networkx(known_mask):
             raise TypeError(_graph_refusal(name))
         if not isinstance(known_mask, cls):
             raw = read_matrix(known_mask, name), _unless_none(read_matrix, known_adjacency, "known_adjacency")
@@ -265,7 +268,11 @@ class KnownEdges:
     @classmethod
     def of_graph(cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str) -> KnownEdges:
         """What was known of a whole graph, in the order of `node_names`; a boolean `known` says only where."""
-        values = graph if known is not None and not isinstance(known, cls | nx.Graph) and _is_boolean(known) else None
+        values = (
+            graph
+            if known is not None and not (isinstance(known, cls) or is_networkx(known)) and _is_boolean(known)
+            else None
+        )
         n_nodes = len(graph.values)
         return cls.coerce(known, values, n_nodes=n_nodes, node_names=node_names, name="known", reference=reference)
 
@@ -374,7 +381,7 @@ class KnownEdges:
 
 def names_of_known(known: Any) -> Names | None:
     """The names that an argument of `KnownEdges.coerce` carries."""
-    if known is None or isinstance(known, nx.Graph):
+    if known is None or is_networkx(known):
         return None
     return known.names if isinstance(known, KnownEdges) else read_matrix(known, "known").names
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 from scipy import sparse
 
 from .._utils._numbers import FloatArray
+from .._utils._optional import is_networkx
 from ._names import Names, check_names, first_names, is_numbering, node_order
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 __all__ = [
     "NamedMatrix",
@@ -49,7 +52,7 @@ def read_matrix(matrix: Any, name: str) -> NamedMatrix:
     """
     if isinstance(matrix, NamedMatrix):
         return matrix
-    if isinstance(matrix, nx.Graph):
+    if is_networkx(matrix):
         values, names = _read_graph(matrix, name)
     else:
         values, names = as_float_array(matrix, name), None
@@ -65,6 +68,8 @@ def _read_graph(graph: nx.Graph, name: str) -> tuple[FloatArray, Names]:
     if graph.is_directed() or graph.is_multigraph():
         kind = type(graph).__name__
         raise ValueError(f"{name} is a networkx {kind}; expected an undirected networkx.Graph.")
+    import networkx as nx
+
     return nx.to_numpy_array(graph, dtype=float), tuple(graph.nodes)
 
 
@@ -105,7 +110,7 @@ def _element_types(data: Any) -> list[Any]:
 
 def as_float_array(matrix: Any, name: str) -> FloatArray:
     """Turn an array, sparse matrix or networkx graph into a float array of whatever shape it has."""
-    if isinstance(matrix, NamedMatrix | nx.Graph):
+    if isinstance(matrix, NamedMatrix) or is_networkx(matrix):
         return read_matrix(matrix, name).values
     if sparse.issparse(matrix):
         matrix = matrix.toarray()
@@ -180,7 +185,7 @@ def check_graphs(graphs: Any, name: str = "graphs", min_nodes: int = 2) -> list[
     list. The list is never turned into one array: graphs of different sizes would not fit, and graphs of one
     size would lose nothing but their types.
     """
-    if isinstance(graphs, nx.Graph) or sparse.issparse(graphs) or getattr(graphs, "ndim", 3) not in (1, 3):
+    if is_networkx(graphs) or sparse.issparse(graphs) or getattr(graphs, "ndim", 3) not in (1, 3):
         shape = getattr(graphs, "shape", None)
         described = f"single {type(graphs).__name__}" + (f" of shape {shape}" if shape is not None else "")
         raise ValueError(f"{name} is a {described}; expected a list of graphs, e.g. [graph].")

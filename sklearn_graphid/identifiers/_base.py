@@ -10,7 +10,6 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -31,6 +30,7 @@ from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outp
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
 
 __all__ = ["BaseSystemIdentifier", "restore_on_failure"]
@@ -268,6 +268,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         """
         check_is_fitted(self)
         names = self.node_names_
+        import networkx as nx
+
         graph = nx.Graph()
         graph.add_nodes_from(names)
         edges = EdgeSpace.of_mask(self.adjacency_ == 1)
