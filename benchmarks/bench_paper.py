@@ -6,23 +6,23 @@
     python benchmarks/bench_paper.py --n-graphs 30 --methods ridge robust "graphical lasso" "smooth signals"
 
 Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
-unknown; K experiments with inputs uniform in [-10, 10] and noise of variance one. Every run is appended to a results
-file as it ends, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
+unknown; K experiments with inputs uniform in [-10, 10] and noise of variance one. Runs are appended to a results
+file as they end, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
-import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from train_priors import deezer_split
 
 from sklearn_graphid import (
@@ -36,23 +36,26 @@ from sklearn_graphid import (
     RidgeSystemIdentifier,
     RobustFilterIdentifier,
     SmoothSignalIdentifier,
+    System,
+    identify_many,
     load_prior,
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter
-from sklearn_graphid.metrics import edge_f1_score, edge_reliability_curve, edge_roc_auc_score, theta_nrmse
+from sklearn_graphid.metrics import edge_reliability_curve
 
 RESULTS = Path(__file__).parent / "results"
 N_EXPERIMENTS = (1, 5, 10, 15)
 SEED = 20_240_414
+GRAPHS_AT_ONCE = 10  # between two looks at the results file
 N_DEVELOPMENT = 100  # of the ego-nets that no prior was trained on
 # The paper's figures, read from its plots; the oracle is a maximum-likelihood theta that is told the true graph.
 with (RESULTS / "published.csv").open() as _file:
     PAPER = {tuple(row[:3]): tuple(map(float, row[3:])) for row in list(csv.reader(_file))[1:]}
 
 
-class Experiment(NamedTuple):
-    """One of the paper's two settings."""
+class Setting(NamedTuple):
+    """One of the paper's two experiments."""
 
     name: str
     prior: str
@@ -64,19 +67,9 @@ class Experiment(NamedTuple):
 
 
 EXPERIMENTS = {
-    "grids": Experiment("grids", "grids", "edp_gnn_grids.pth", "polynomial", (-0.1, 0.1), 3, 0.25),
-    "deezer": Experiment("deezer", "deezer-ego-nets", "edp_gnn_deezer_ego_nets.pth", "heat", (0.3, 0.7), 1, 0.5),
+    "grids": Setting("grids", "grids", "edp_gnn_grids.pth", "polynomial", (-0.1, 0.1), 3, 0.25),
+    "deezer": Setting("deezer", "deezer-ego-nets", "edp_gnn_deezer_ego_nets.pth", "heat", (0.3, 0.7), 1, 0.5),
 }
-
-
-class System(NamedTuple):
-    """A network whose answer is known."""
-
-    adjacency: np.ndarray
-    theta: np.ndarray
-    known: KnownEdges
-    X: np.ndarray
-    Y: np.ndarray
 
 
 def unseen_graphs(experiment: str, n_graphs: int, zip_path: str | None, development: bool) -> list[np.ndarray]:
@@ -87,17 +80,17 @@ def unseen_graphs(experiment: str, n_graphs: int, zip_path: str | None, developm
     return unseen[:N_DEVELOPMENT][:n_graphs] if development else unseen[N_DEVELOPMENT:][:n_graphs]
 
 
-def make_case(setting: Experiment, adjacency: np.ndarray, n_experiments: int, index: int) -> System:
+def make_case(setting: Setting, adjacency: np.ndarray, n_experiments: int, index: int) -> System:
     """Draw theta, hide pairs and simulate, from a seed of the case's own."""
     seeds = np.random.SeedSequence([SEED, len(setting.name), n_experiments, index]).generate_state(3)
     low, high = setting.theta_range
     theta = np.random.default_rng(seeds[0]).uniform(low, high, setting.n_parameters)
     known = hide_edges(adjacency, setting.unknown, random_state=int(seeds[1]))
-    X, Y = make_system(adjacency, setting.filter, theta=theta, n_experiments=n_experiments, random_state=int(seeds[2]))
-    return System(adjacency, theta, known, X, Y)
+    X, Y = make_system(adjacency, setting.filter, theta, n_experiments, random_state=int(seeds[2]))
+    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, labels={"graph": index})
 
 
-def make_methods(setting: Experiment, checkpoints: str | None) -> dict[str, Callable[[], Any]]:
+def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callable[[], Any]]:
     """An estimator for each method's name."""
     if checkpoints is None:
         published: Any = GraphPriorScore.load  # never called: the method is left out without checkpoints
@@ -118,44 +111,34 @@ def make_methods(setting: Experiment, checkpoints: str | None) -> dict[str, Call
         "robust": lambda: RobustFilterIdentifier(setting.filter),
         "graphical lasso": lambda: GraphicalLassoIdentifier(setting.filter),
         "smooth signals": lambda: SmoothSignalIdentifier(setting.filter),
+        # Maximum-likelihood theta on the true graph.
+        "oracle": lambda: LangevinSystemIdentifier(
+            setting.filter, noise_std=1.0, n_chains=1, point_estimate="best", random_state=0
+        ),
     }
 
 
-def judge(method: str, estimator: Any, case: System) -> dict[str, Any]:
-    """Fit one system and measure."""
-    start = time.perf_counter()
+def judge(estimator: Any, cases: list[System], n_jobs: int | None = None) -> Iterator[dict[str, Any]]:
+    """Fit and measure every system."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        estimator.fit(case.X, case.Y, case.known)
-    seconds = time.perf_counter() - start
-    curve = edge_reliability_curve(case.adjacency, estimator.edge_probabilities_, case.known)
-    return {
-        "f1": edge_f1_score(case.adjacency, estimator.adjacency_, case.known),
-        "auroc": edge_roc_auc_score(case.adjacency, estimator.edge_probabilities_, case.known),
-        "theta_nrmse": theta_nrmse(case.theta, estimator.theta_),
-        "seconds": seconds,
-        "reliability": [[round(float(v), 4) for v in np.nan_to_num(values)] for values in curve],
-    }
+        frame = identify_many(estimator, cases, n_jobs, keep_estimators=True)
+    for case, row in zip(cases, frame.to_dict("records"), strict=True):
+        fitted = row["estimator"]
+        if fitted is None:
+            raise RuntimeError(f"graph {row['graph']}: {row['error_type']}: {row['error_message']}")
+        measured = {"graph": row["graph"], "theta_nrmse": row["theta_nrmse"], "seconds": row["seconds"]}
+        if fitted.known_edges_.n_unknown:
+            curve = edge_reliability_curve(case.true_adjacency, fitted.edge_probabilities_, fitted.known_edges_)
+            measured |= {"f1": row["edge_f1"], "auroc": row["edge_roc_auc"]}
+            measured["reliability"] = [[round(float(v), 4) for v in np.nan_to_num(values)] for values in curve]
+        yield measured
 
 
-def judge_oracle(setting: Experiment, case: System) -> dict[str, Any]:
-    """Maximum-likelihood theta on the true graph."""
-    everything_known = KnownEdges(np.ones(case.adjacency.shape, dtype=bool), case.adjacency)
-    oracle = LangevinSystemIdentifier(setting.filter, noise_std=1.0, n_chains=1, point_estimate="best", random_state=0)
-    oracle.fit(case.X, case.Y, everything_known)
-    return {"theta_nrmse": theta_nrmse(case.theta, oracle.theta_)}
-
-
-def run_one(
-    setting: Experiment, adjacency: np.ndarray, n_experiments: int, index: int, method: str, checkpoints: Any
-) -> Any:
-    """One line of the results file."""
-    case = make_case(setting, adjacency, n_experiments, index)
-    if method == "oracle":
-        measured = judge_oracle(setting, case)
-    else:
-        measured = judge(method, make_methods(setting, checkpoints)[method](), case)
-    return {"experiment": setting.name, "K": n_experiments, "graph": index, "method": method, **measured}
+def with_everything_known(case: System) -> System:
+    """What the oracle is told."""
+    truth = case.true_adjacency
+    return replace(case, known_mask=KnownEdges(np.ones(truth.shape, dtype=bool), truth))
 
 
 def key(line: dict[str, Any]) -> tuple[Any, ...]:
@@ -167,23 +150,24 @@ def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
     """Do what is not in the results file yet, and return all its lines."""
     lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     done = {key(line) for line in lines}
-    jobs = [
-        (EXPERIMENTS[experiment], graph, n_experiments, index, method, arguments.checkpoints)
-        for experiment in arguments.experiments
-        for index, graph in enumerate(
-            unseen_graphs(experiment, arguments.n_graphs, arguments.zip_path, arguments.development)
-        )
-        for n_experiments in arguments.experiments_per_graph
-        for method in arguments.methods
-        if (experiment, n_experiments, index, method) not in done
-    ]
-    parallel = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as file:
-        for line in parallel(delayed(run_one)(*job) for job in jobs):
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            lines.append(line)
+        for experiment in arguments.experiments:
+            setting = EXPERIMENTS[experiment]
+            graphs = unseen_graphs(experiment, arguments.n_graphs, arguments.zip_path, arguments.development)
+            methods = make_methods(setting, arguments.checkpoints)
+            for method, n_experiments in itertools.product(arguments.methods, arguments.experiments_per_graph):
+                todo = [i for i in range(len(graphs)) if (experiment, n_experiments, i, method) not in done]
+                for start in range(0, len(todo), GRAPHS_AT_ONCE):
+                    some = todo[start : start + GRAPHS_AT_ONCE]
+                    cases = [make_case(setting, graphs[index], n_experiments, index) for index in some]
+                    if method == "oracle":
+                        cases = [with_everything_known(case) for case in cases]
+                    for measured in judge(methods[method](), cases, arguments.n_jobs):
+                        line = {"experiment": experiment, "K": n_experiments, "method": method, **measured}
+                        file.write(json.dumps(line) + "\n")
+                        lines.append(line)
+                    file.flush()
     return lines
 
 

@@ -191,10 +191,8 @@ def bench_conditioning(n_epochs: int, n_graphs: int, seed: int = 0) -> list[dict
         prior = kind(max_epochs=n_epochs, random_state=seed).fit(grid_split()[0])
         for n_experiments in (1, 5):
             identifier = LangevinSystemIdentifier("polynomial", FrozenEstimator(prior), noise_std=1.0, random_state=0)
-            judged = [
-                judge("", identifier, make_case(setting, graph, n_experiments, index))
-                for index, graph in enumerate(graphs)
-            ]
+            cases = [make_case(setting, graph, n_experiments, index) for index, graph in enumerate(graphs)]
+            judged = list(judge(identifier, cases))
             f1 = np.array([one["f1"] for one in judged])
             row = {
                 "network": label,
