@@ -175,7 +175,7 @@ def test_monte_carlo_errors_are_the_spread_over_runs():
     unknown = np.triu_indices(6, 1)
     probabilities, errors = [], []
     for seed in range(24):
-        identifier = LangevinSystemIdentifier("heat", n_chains=8, n_levels=3, n_steps=2, random_state=seed)
+        identifier = LangevinSystemIdentifier("heat", n_chains=8, n_levels=3, n_steps=2, n_sweeps=10, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             identifier.fit(X, Y)

@@ -194,7 +194,7 @@ def test_the_advice_to_raise_n_chains_helps(identifier):
     settings = {"n_levels": 2, "n_steps": 2, "n_sweeps": 8, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="raise n_chains"):
         few = identifier("heat", n_chains=4, **settings).fit(X, Y)
-    many = identifier("heat", n_chains=128, **settings).fit(X, Y)
+    many = identifier("heat", n_chains=64, **settings).fit(X, Y)
     errors = [np.nanmax(fitted.diagnostics_["monte_carlo_error_edges"]) for fitted in (few, many)]
     assert errors[1] < errors[0] / 2
 
@@ -208,7 +208,7 @@ def test_the_default_score_finds_the_filter_with_few_experiments():
     filters = {"heat": [0.5], "polynomial": [0.5, 0.3, 0.1]}
     chosen = []
     for truth, theta in filters.items():
-        for seed in range(3):
+        for seed in range(2):
             X, Y = data(9, 1.0, truth, theta, seed)
             grid = {"filter": ["heat", PolynomialFilter(1), "polynomial"]}
             search = GridSearchCV(LangevinSystemIdentifier(**QUICK), grid, cv=3)

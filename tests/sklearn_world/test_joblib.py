@@ -29,7 +29,7 @@ from sklearn_graphid.filters import CallableFilter
 pytestmark = pytest.mark.slow
 
 MANY_CHAINS = {"n_chains": 20, "n_levels": 2, "n_steps": 1, "n_sweeps": 5, "random_state": 0}
-BACKENDS = [("loky", 2), ("loky", -1), ("threading", 2), ("threading", -1), ("dask", 2), ("dask", -1)]
+BACKENDS = [("loky", 2), ("loky", -1), ("threading", 2), ("dask", 2)]
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda param: f"{param[0]}{param[1]}")
