@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.compose import TransformedTargetRegressor
@@ -25,6 +25,9 @@ from .graphs._known_edges import names_of_known
 from .graphs._names import first_names
 from .graphs._validation import NamedMatrix, check_named_adjacency, refuse_dates
 from .metrics import edge_f1_score, edge_roc_auc_score
+
+if TYPE_CHECKING:
+    from .identifiers._protocol import FittedIdentifier
 
 __all__ = [
     "get_scorer",
@@ -277,7 +280,7 @@ class _EdgeScorer:
         return self.metric(self.true_adjacency, found, known)
 
 
-def identifier_of(estimator: Any) -> Any:
+def identifier_of(estimator: Any) -> FittedIdentifier:
     """The fitted identifier inside pipelines, searches and regressors of transformed targets."""
     check_is_fitted(estimator)
     if isinstance(estimator, Pipeline):
@@ -290,7 +293,8 @@ def identifier_of(estimator: Any) -> Any:
             f"estimator is a {type(estimator).__name__} without adjacency_; expected an identifier, or a pipeline or "
             f"search that holds one."
         )
-    return estimator
+    identifier: FittedIdentifier = estimator
+    return identifier
 
 
 def _noise_std_of(estimator: Any) -> float:

@@ -24,6 +24,8 @@ from ._warnings import recorded_warnings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..identifiers._protocol import FittedIdentifier
+
 __all__ = ["RESERVED", "as_frame", "fit_all"]
 
 _COUNTS = ("n_nodes", "n_experiments", "n_unknown", "n_edges", "n_edges_found")
@@ -90,7 +92,7 @@ def _fit_arguments(estimator: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if inner is None else _fit_arguments(inner, arguments)
 
 
-def _findings(identifier: Any) -> dict[str, Any]:
+def _findings(identifier: FittedIdentifier) -> dict[str, Any]:
     """What the fit tells of itself."""
     unknown = identifier.known_edges_.unknown_pairs()
     return {
@@ -116,7 +118,7 @@ def _scalar_diagnostics(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in scalars.items() if name not in RESERVED}
 
 
-def _measures(identifier: Any, system: System) -> dict[str, float]:
+def _measures(identifier: FittedIdentifier, system: System) -> dict[str, float]:
     """How near the truth it came, as far as there is one."""
     measures = {}
     if system.true_adjacency is not None:

@@ -12,6 +12,8 @@ from .._utils._numbers import FloatArray
 if TYPE_CHECKING:
     from arviz import InferenceData
 
+    from ._posterior import PosteriorIdentifier
+
 __all__ = ["to_inference_data"]
 
 
@@ -33,7 +35,7 @@ def _import_arviz() -> Any:
     return arviz
 
 
-def to_inference_data(estimator: Any, X: Any, y: Any) -> InferenceData:
+def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> InferenceData:
     """What a fitted identifier has sampled; see `PosteriorIdentifier.to_arviz`."""
     arviz = _import_arviz()
     draws = estimator._draws

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import config_context
@@ -10,6 +10,9 @@ from sklearn import config_context
 from ..plotting._names import shortened
 from ..priors import GraphPriorScore
 from ..priors._surprise import deviations_in_words
+
+if TYPE_CHECKING:
+    from ..identifiers import BaseSystemIdentifier
 
 __all__ = [
     "LEVEL",
@@ -31,12 +34,12 @@ LONGEST_SETTING = 300
 _SMALLEST_NOISE = 1e-5
 
 
-def are_probabilities(estimator: Any) -> bool:
+def are_probabilities(estimator: BaseSystemIdentifier) -> bool:
     """Whether `edge_probabilities_` are: draws of a posterior, or fitted to the known pairs, and not mere weights."""
     return hasattr(estimator, "theta_samples_") or bool(getattr(estimator, "diagnostics_", {}).get("calibrated"))
 
 
-def node_names(estimator: Any) -> list[str]:
+def node_names(estimator: BaseSystemIdentifier) -> list[str]:
     """The nodes as they are called, or their numbers; a name of blanks only is in quotes, so that it can be seen."""
     names = [str(name) for name in estimator.node_names_]
     return [name if name.strip() else repr(name) for name in names]
@@ -51,7 +54,7 @@ def filter_in_words(filter: Any) -> str:
     return f"{name}. {summary}" if summary else name
 
 
-def prior_in_words(estimator: Any) -> str:
+def prior_in_words(estimator: BaseSystemIdentifier) -> str:
     """What was believed of the graph beforehand, and how far a learned prior's graphs are from what is known."""
     parameters = estimator._params_at_fit
     if "prior" not in parameters:
@@ -72,7 +75,7 @@ def prior_in_words(estimator: Any) -> str:
     )
 
 
-def prior_mismatch(estimator: Any) -> str:
+def prior_mismatch(estimator: BaseSystemIdentifier) -> str:
     """What speaks against the prior; empty where nothing does."""
     prior = getattr(estimator, "prior_", None)
     if prior is None or not (reason := prior.mismatch(estimator.known_edges_)):
@@ -83,7 +86,7 @@ def prior_mismatch(estimator: Any) -> str:
     )
 
 
-def noise_in_words(estimator: Any) -> str:
+def noise_in_words(estimator: BaseSystemIdentifier) -> str:
     """The noise level, where it comes from, and what it leaves of the outputs for the graph to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
     samples = getattr(estimator, "noise_std_samples_", ())

@@ -44,6 +44,8 @@ from ._style import STYLE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..identifiers import BaseSystemIdentifier
+
 __all__ = ["write_report"]
 
 # Edges that are more certain than this in either direction are not listed as uncertain.
@@ -53,7 +55,7 @@ _MOST_UNCERTAIN = 100
 _MOST_EDGES = 1000
 
 
-def write_report(estimator: Any, path: str | os.PathLike[str]) -> Path:
+def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str]) -> Path:
     """Write the page; see `BaseSystemIdentifier.report`."""
     check_is_fitted(estimator)
     target = _check_path(path)
@@ -77,7 +79,7 @@ def _check_path(path: Any) -> Path:
     return target
 
 
-def _page(estimator: Any) -> str:
+def _page(estimator: BaseSystemIdentifier) -> str:
     title = f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
     with drawing_style():
         sections = [
@@ -114,7 +116,7 @@ def _page(estimator: Any) -> str:
 """
 
 
-def _headline(estimator: Any) -> str:
+def _headline(estimator: BaseSystemIdentifier) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
     n_all, n_edges = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
@@ -136,7 +138,7 @@ def _headline(estimator: Any) -> str:
     )
 
 
-def _notes(estimator: Any) -> str:
+def _notes(estimator: BaseSystemIdentifier) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
     findings = list(estimator._findings)
     if not are_probabilities(estimator):
@@ -151,7 +153,7 @@ def _notes(estimator: Any) -> str:
     )
 
 
-def _given(estimator: Any) -> str:
+def _given(estimator: BaseSystemIdentifier) -> str:
     known = estimator.known_edges_
     n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
     n_known = n_pairs - known.n_unknown
@@ -176,7 +178,7 @@ def _given(estimator: Any) -> str:
     return f'<h2>What was given</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
 
 
-def _uncertain(estimator: Any) -> npt.NDArray[np.intp]:
+def _uncertain(estimator: BaseSystemIdentifier) -> npt.NDArray[np.intp]:
     """Unknown pairs (n, 2) that could well be decided otherwise, the most uncertain first."""
     pairs = np.column_stack(estimator.known_edges_.unknown_pairs())
     probabilities = estimator.edge_probabilities_[tuple(pairs.T)]
@@ -186,7 +188,7 @@ def _uncertain(estimator: Any) -> npt.NDArray[np.intp]:
     return chosen
 
 
-def _uncertain_pairs(estimator: Any) -> str:
+def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     pairs = _uncertain(estimator)
     head = "<h2>Uncertain edges, the most uncertain first</h2>"
     if not len(pairs):
@@ -207,7 +209,7 @@ def _uncertain_pairs(estimator: Any) -> str:
     return f"{head}{table}<details><summary>The next {len(others)}</summary>{folded}</details>"
 
 
-def _why_none_is_uncertain(estimator: Any) -> str:
+def _why_none_is_uncertain(estimator: BaseSystemIdentifier) -> str:
     if not estimator.known_edges_.n_unknown:
         return "None: all pairs are known."
     if _is_single_draw(estimator):
@@ -215,11 +217,11 @@ def _why_none_is_uncertain(estimator: Any) -> str:
     return f"None: every unknown pair is beyond {1 - _CERTAIN:.0%} or {_CERTAIN:.0%}."
 
 
-def _is_single_draw(estimator: Any) -> bool:
+def _is_single_draw(estimator: BaseSystemIdentifier) -> bool:
     return len(getattr(estimator, "theta_samples_", ())) == 1
 
 
-def _inferred_edges(estimator: Any) -> str:
+def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
     pairs = np.column_stack(EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~estimator.known_edges_.mask).ends())
     if not len(pairs):
         return "<p>No edge was inferred.</p>"
@@ -230,7 +232,7 @@ def _inferred_edges(estimator: Any) -> str:
     return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{table}{more}</details>"
 
 
-def _pair_table(estimator: Any, pairs: Iterable[Sequence[int]], identity: str) -> str:
+def _pair_table(estimator: BaseSystemIdentifier, pairs: Iterable[Sequence[int]], identity: str) -> str:
     names = node_names(estimator)
     errors = _diagnostics(estimator).get("monte_carlo_error_edges")
     rows = []
@@ -251,7 +253,7 @@ def _pair_table(estimator: Any, pairs: Iterable[Sequence[int]], identity: str) -
     )
 
 
-def _theta(estimator: Any) -> str:
+def _theta(estimator: BaseSystemIdentifier) -> str:
     names = estimator.filter_.parameter_names()
     columns: list[tuple[str, list[str]]] = [("Estimate", [number(value) for value in estimator.theta_])]
     if len(getattr(estimator, "theta_samples_", ())) > 1:
@@ -277,7 +279,7 @@ def _theta(estimator: Any) -> str:
     )
 
 
-def _trust(estimator: Any) -> str:
+def _trust(estimator: BaseSystemIdentifier) -> str:
     diagnostics = _diagnostics(estimator)
     if "log_likelihood" not in diagnostics:
         return _single_answer(estimator)
@@ -314,7 +316,7 @@ def _trust(estimator: Any) -> str:
     )
 
 
-def _single_answer(estimator: Any) -> str:
+def _single_answer(estimator: BaseSystemIdentifier) -> str:
     words = "This is one answer, without a spread: nothing here tells how far another one would be as good."
     if are_probabilities(estimator):
         words += " The probabilities were fitted to the known pairs, and hold as far as the unknown ones are like them."
@@ -326,12 +328,12 @@ def _single_answer(estimator: Any) -> str:
     return f"<h2>How far to trust it</h2>{words}{picture}"
 
 
-def _diagnostics(estimator: Any) -> Mapping[str, Any]:
+def _diagnostics(estimator: BaseSystemIdentifier) -> Mapping[str, Any]:
     diagnostics: Mapping[str, Any] = getattr(estimator, "diagnostics_", {})
     return diagnostics
 
 
-def _settings(estimator: Any) -> str:
+def _settings(estimator: BaseSystemIdentifier) -> str:
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td class="setting">'
         f"{escape(shortened(' '.join(repr(value).split()), LONGEST_SETTING))}</td></tr>"
@@ -343,7 +345,7 @@ def _settings(estimator: Any) -> str:
     )
 
 
-def _graph_pictures(estimator: Any) -> str:
+def _graph_pictures(estimator: BaseSystemIdentifier) -> str:
     more = "the more probable" if are_probabilities(estimator) else "the larger their weight"
     graph = _figure(
         lambda: draw_graph(estimator),
@@ -358,7 +360,7 @@ def _graph_pictures(estimator: Any) -> str:
     return f'<h2>What was found</h2><div class="pictures">{graph}{matrix}</div>'
 
 
-def _theta_picture(estimator: Any, names: Sequence[str]) -> str:
+def _theta_picture(estimator: BaseSystemIdentifier, names: Sequence[str]) -> str:
     if len(getattr(estimator, "theta_samples_", ())) < 2:
         return ""
     caption = f"Draws of every parameter, their {LEVEL:.0%} intervals and the estimates."

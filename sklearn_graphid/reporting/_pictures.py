@@ -17,6 +17,8 @@ from ._facts import are_probabilities, node_names
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..identifiers import BaseSystemIdentifier
+
 __all__ = [
     "draw_graph",
     "draw_loss",
@@ -41,7 +43,7 @@ def _labels(names: Sequence[str]) -> list[str]:
     return [drawable(name, _LONGEST_LABEL) for name in names]
 
 
-def draw_graph(estimator: Any) -> Figure:
+def draw_graph(estimator: BaseSystemIdentifier) -> Figure:
     """Nodes and edges."""
     from ..plotting import GraphDisplay
 
@@ -51,7 +53,7 @@ def draw_graph(estimator: Any) -> Figure:
     figure, (ax,) = _new_figure(6.0, 6.0)
     display = GraphDisplay(
         edge_probabilities=estimator.edge_probabilities_,
-        adjacency=estimator.adjacency_,
+        adjacency=estimator.adjacency_.astype(np.float64),
         known=estimator.known_edges_,
         node_names=_labels(names),
     )
@@ -59,7 +61,7 @@ def draw_graph(estimator: Any) -> Figure:
     return figure
 
 
-def draw_matrix(estimator: Any) -> Figure:
+def draw_matrix(estimator: BaseSystemIdentifier) -> Figure:
     """Every pair of nodes."""
     from ..plotting import AdjacencyDisplay
 
@@ -67,7 +69,7 @@ def draw_matrix(estimator: Any) -> Figure:
     figure, (ax,) = _new_figure(6.0, 6.0, layout="compressed")
     display = AdjacencyDisplay(
         edge_probabilities=estimator.edge_probabilities_,
-        adjacency=estimator.adjacency_,
+        adjacency=estimator.adjacency_.astype(np.float64),
         known=estimator.known_edges_,
         node_names=_labels(names) if len(names) <= _MOST_NAMES else None,
     )
@@ -77,7 +79,7 @@ def draw_matrix(estimator: Any) -> Figure:
     return figure
 
 
-def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
+def draw_theta(estimator: BaseSystemIdentifier, names: Sequence[str], level: float) -> Figure:
     """Draws of every parameter."""
     from ..plotting import ThetaDisplay
 
@@ -95,7 +97,7 @@ def draw_theta(estimator: Any, names: Sequence[str], level: float) -> Figure:
     return figure
 
 
-def draw_traces(estimator: Any) -> Figure:
+def draw_traces(estimator: BaseSystemIdentifier) -> Figure:
     """The way of every chain."""
     from ..plotting import TraceDisplay
 
