@@ -11,8 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("bench_sampler.py", "bench_scaling.py", "bench_calibration.py", "bench_prior.py", "bench_paper.py")
-NEED_DEEZER = ("bench_prior.py", "bench_paper.py")
+BENCHMARKS = (
+    "bench_sampler.py",
+    "bench_scaling.py",
+    "bench_noise.py",
+    "bench_calibration.py",
+    "bench_prior.py",
+    "bench_paper.py",
+)
+NEED_DEEZER = ("bench_noise.py", "bench_prior.py", "bench_paper.py")
 
 
 def main() -> None:
