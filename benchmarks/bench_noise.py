@@ -3,9 +3,9 @@
     python benchmarks/bench_noise.py --zip path/to/deezer_ego_nets.zip
 
 Ego-nets with heat and half of the pairs unknown, grids with a second-order polynomial and a quarter unknown, both with
-their shipped priors; the karate club with heat and the topology of the IEEE 30-bus grid with a steady state, 30% unknown
-and no prior. Ten experiments, 50 on the 30-bus grid; the noise is not told. On the same graph every noise level has the
-same inputs, hidden pairs and, up to its scale, the same noise.
+their shipped priors; the karate club with heat and the topology of the IEEE 30-bus grid with a steady state, 30%
+unknown and no prior. Ten experiments, 50 on the 30-bus grid; the noise is not told. On the same graph every noise level
+has the same inputs, hidden pairs and, up to its scale, the same noise.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ def bench(name: str, noise_std: float, n_graphs: int, zip_path: str | None, n_jo
         "family": name,
         "noise": noise_std,
         "graphs": n_graphs,
-        "F1": frame["edge_f1"].mean(),
-        "standard error": frame["edge_f1"].std() / np.sqrt(n_graphs),
-        "ECE": frame["edge_calibration_error"].mean(),
+        "F1": float(frame["edge_f1"].mean()),
+        "standard error": float(frame["edge_f1"].std() / np.sqrt(n_graphs)),
+        "ECE": float(frame["edge_calibration_error"].mean()),
         "dropped": float(frame["n_stuck"].mean()),
         "origins": float(frame["n_origins"].mean()),
         "noise found over true": float(frame["noise_std"].median() / noise_std),
         "within 10 %": float((np.abs(frame["noise_std"] / noise_std - 1) < 0.1).mean()),
-        "seconds": frame["seconds"].mean(),
+        "seconds": float(frame["seconds"].mean()),
     }
 
 
