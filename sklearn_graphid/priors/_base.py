@@ -54,13 +54,15 @@ class GraphPrior(BaseEstimator, ABC):
         """The annealing levels nearest to these that the prior knows; for most these themselves."""
         return tuple(sigmas)
 
-    def mismatch(self, known: KnownEdges) -> str:
+    def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
         """Why the prior may not apply to a graph of which this is known; empty where nothing speaks against it.
 
         Parameters
         ----------
         known : KnownEdges
             What is known of the graph.
+        surprise : float or None, default=None
+            What a learned prior's `surprise` says of it, where that was computed before.
 
         Returns
         -------

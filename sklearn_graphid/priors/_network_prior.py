@@ -206,11 +206,12 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             network = self._network(resolve_device(self.device))
             return surprise(network, known.values, known.mask, float(self.sigmas_[0]), self.known_loss_)
 
-    def mismatch(self, known: KnownEdges) -> str:
+    def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
         smallest, largest = self.size_range_
         if not smallest / _SIZES_APART <= known.n_nodes <= _SIZES_APART * largest:
             return f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
-        if (distance := self.surprise(known)) > _LARGEST_SURPRISE:
+        distance = self.surprise(known) if surprise is None else surprise
+        if distance > _LARGEST_SURPRISE:
             return f"its known part lies {deviations_in_words(distance)} away from the training graphs"
         return ""
 

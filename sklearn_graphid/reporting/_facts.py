@@ -26,6 +26,7 @@ __all__ = [
     "percent",
     "prior_in_words",
     "prior_mismatch",
+    "prior_surprise",
 ]
 
 LEVEL = 0.9
@@ -54,31 +55,33 @@ def filter_in_words(filter: Any) -> str:
     return f"{name}. {summary}" if summary else name
 
 
-def prior_in_words(estimator: BaseSystemIdentifier) -> str:
-    """What was believed of the graph beforehand, and how far a learned prior's graphs are from what is known."""
+def prior_surprise(estimator: BaseSystemIdentifier) -> float | None:
+    """How far the known part lies from a learned prior's graphs; None where there is no such prior."""
+    prior = getattr(estimator, "prior_", None)
+    return prior.surprise(estimator.known_edges_) if isinstance(prior, GraphPriorScore) else None
+
+
+def prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
+    """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
     parameters = estimator._params_at_fit
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
         return "pairs are independent, with the known pairs' share of edges"
     prior = estimator.prior_
-    if not isinstance(prior, GraphPriorScore):
+    if not isinstance(prior, GraphPriorScore) or surprise is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
-    surprise = prior.surprise(estimator.known_edges_)
-    distance = deviations_in_words(surprise)
     learned = f"learned from graphs of {smallest} to {largest} nodes ({type(prior).__name__})"
-    return (
-        learned
-        if np.isnan(surprise)
-        else f"{learned}; the known part lies {distance} away from them, where up to 3 are usual"
-    )
+    if np.isnan(surprise):
+        return learned
+    return f"{learned}; the known part lies {deviations_in_words(surprise)} away from them, where up to 3 are usual"
 
 
-def prior_mismatch(estimator: BaseSystemIdentifier) -> str:
-    """What speaks against the prior; empty where nothing does."""
+def prior_mismatch(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
+    """What speaks against the prior; empty where nothing does. `surprise` is that of `prior_surprise`."""
     prior = getattr(estimator, "prior_", None)
-    if prior is None or not (reason := prior.mismatch(estimator.known_edges_)):
+    if prior is None or not (reason := prior.mismatch(estimator.known_edges_, surprise)):
         return ""
     return (
         f"The graph does not look like those that the prior has learned from: {reason}. What the prior says may not "

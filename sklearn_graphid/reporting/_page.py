@@ -29,6 +29,7 @@ from ._facts import (
     percent,
     prior_in_words,
     prior_mismatch,
+    prior_surprise,
 )
 from ._pictures import (
     draw_graph,
@@ -81,10 +82,12 @@ def _check_path(path: Any) -> Path:
 
 def _page(estimator: BaseSystemIdentifier) -> str:
     title = f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
+    # A forward pass of the prior's network, which two sections read.
+    surprise = prior_surprise(estimator)
     with drawing_style():
         sections = [
-            _headline(estimator),
-            _given(estimator),
+            _headline(estimator, surprise),
+            _given(estimator, surprise),
             _graph_pictures(estimator),
             _uncertain_pairs(estimator),
             _inferred_edges(estimator),
@@ -116,7 +119,7 @@ def _page(estimator: BaseSystemIdentifier) -> str:
 """
 
 
-def _headline(estimator: BaseSystemIdentifier) -> str:
+def _headline(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
     n_all, n_edges = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
@@ -134,17 +137,17 @@ def _headline(estimator: BaseSystemIdentifier) -> str:
     return (
         f"<h1>An identified graph</h1>"
         f'<p class="lead">{escape(lead)}</p>'
-        f'<ul class="numbers">{tiles}</ul>{_notes(estimator)}'
+        f'<ul class="numbers">{tiles}</ul>{_notes(estimator, surprise)}'
     )
 
 
-def _notes(estimator: BaseSystemIdentifier) -> str:
+def _notes(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     heads = {"trouble": "Read with care", "caution": "Read with care", "good": "Agreement of the chains"}
     findings = list(estimator._findings)
     if not are_probabilities(estimator):
         text = "The numbers between 0 and 1 rank the pairs. They are weights, not probabilities."
         findings.append(Finding("caution", text))
-    if mismatch := prior_mismatch(estimator):
+    if mismatch := prior_mismatch(estimator, surprise):
         findings.append(Finding("trouble", mismatch))
     return "".join(
         f'<div class="note {finding.severity}"><strong>{heads[finding.severity]}</strong>'
@@ -153,7 +156,7 @@ def _notes(estimator: BaseSystemIdentifier) -> str:
     )
 
 
-def _given(estimator: BaseSystemIdentifier) -> str:
+def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     known = estimator.known_edges_
     n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
     n_known = n_pairs - known.n_unknown
@@ -166,7 +169,7 @@ def _given(estimator: BaseSystemIdentifier) -> str:
         ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
         ("Known edges", str(EdgeSpace.of_mask(known.values == 1).n_free)),
         ("Filter", filter_in_words(estimator.filter_)),
-        ("Prior", prior_in_words(estimator)),
+        ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)

@@ -195,9 +195,13 @@ class SweepKernel(Kernel):
 
 def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> SweepState:
     """Let chains that fall far behind go on from where another chain is, picked at random among those that do not."""
-    log_posterior = log_posterior.nan_to_num(-torch.inf)
-    is_behind = log_posterior < log_posterior.max() - _LARGEST_DEFICIT
-    ahead = (~is_behind).nonzero()[:, 0]
+    is_finite = torch.isfinite(log_posterior)
+    if not bool(is_finite.any()):
+        return state
+    best = log_posterior[is_finite].max()
+    # A chain that has diverged is left alone, to be dropped and counted: the filter is to blame, not its start.
+    is_behind = is_finite & (log_posterior < best - _LARGEST_DEFICIT)
+    ahead = (is_finite & ~is_behind).nonzero()[:, 0]
     other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
     source = torch.where(is_behind, other, torch.arange(len(other), device=other.device))
     chain = ChainState(*(part[source] for part in state.chain))

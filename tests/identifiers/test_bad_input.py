@@ -287,7 +287,9 @@ def test_two_nodes_and_one_pair(identifier):
 
 @pytest.mark.parametrize("name", ["Heat", "fourier", ""])
 def test_unknown_filter_name(identifier, name, ring_experiments):
-    with pytest.raises(ValueError, match=r"filter=.* is not known; expected one of \['arma', 'heat', 'polynomial'\]"):
+    with pytest.raises(
+        ValueError, match=r"filter=.* is not known; expected one of \['arma', 'heat', 'polynomial', 'steady-state'\]"
+    ):
         identifier.set_params(filter=name).fit(*ring_experiments)
 
 

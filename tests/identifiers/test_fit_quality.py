@@ -191,7 +191,7 @@ def test_a_search_shows_a_warning_once(tmp_path):
 @pytest.mark.parametrize("identifier", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
 def test_the_advice_to_raise_n_chains_helps(identifier):
     X, Y = make_system(nx.path_graph(8), "heat", [0.3], 2, noise_std=3.0, random_state=0)
-    settings = {"n_levels": 2, "n_steps": 2, "n_sweeps": 8, "random_state": 0}
+    settings = {"n_levels": 2, "n_steps": 2, "n_sweeps": 4, "random_state": 0}
     with pytest.warns(ConvergenceWarning, match="raise n_chains"):
         few = identifier("heat", n_chains=4, **settings).fit(X, Y)
     many = identifier("heat", n_chains=64, **settings).fit(X, Y)

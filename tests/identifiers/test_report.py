@@ -109,7 +109,10 @@ def test_what_was_given_is_told(page, fitted):
     assert given["Experiments"] == "2"
     assert given["Known pairs"] == "72 of 120 (60%)"
     assert given["Known edges"] == str(int(fitted.known_edges_.values.sum()) // 2)
-    assert given["Filter"] == "PolynomialFilter(initial_scale=0.1, order=2). A polynomial of the adjacency matrix."
+    assert given["Filter"] == (
+        "PolynomialFilter(initial_scale=0.1, order=2, shift='adjacency'). "
+        "A polynomial of the adjacency matrix, or of a Laplacian."
+    )
     assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
     low, high = fitted.noise_std_interval()
     found = f"standard deviation {fitted.noise_std_:.3g}, estimated (90% between {low:.3g} and {high:.3g})"
