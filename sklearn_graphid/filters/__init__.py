@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ._arma import ARMAFilter
-from ._base import GraphFilter, Linearization
+from ._base import GraphFilter, Linearization, ThetaCurve
 from ._callable import CallableFilter
+from ._edge_changes import EdgeChanges, Moments
 from ._heat import HeatDiffusionFilter
 from ._polynomial import PolynomialFilter
 from ._steady_state import SteadyStateFilter
@@ -12,11 +13,14 @@ from ._steady_state import SteadyStateFilter
 __all__ = [
     "ARMAFilter",
     "CallableFilter",
+    "EdgeChanges",
     "GraphFilter",
     "HeatDiffusionFilter",
     "Linearization",
+    "Moments",
     "PolynomialFilter",
     "SteadyStateFilter",
+    "ThetaCurve",
     "resolve_filter",
 ]
 

@@ -14,9 +14,10 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from ..graphs import flipped_graphs
+from ..graphs import changed_graphs
+from ._edge_changes import EdgeChanges, RecomputedChanges
 
-__all__ = ["GraphFilter", "Linearization"]
+__all__ = ["GraphFilter", "Linearization", "ThetaCurve"]
 
 
 class Linearization(NamedTuple):
@@ -26,6 +27,10 @@ class Linearization(NamedTuple):
     # cotangent (chains, experiments, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
     # taken as free, and theta (chains, parameters)
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+# theta (chains, parameters) -> outputs, and their derivatives (chains, experiments, nodes, parameters)
+ThetaCurve = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class GraphFilter(BaseEstimator, ABC):
@@ -126,16 +131,51 @@ class GraphFilter(BaseEstimator, ABC):
             columns.append(_derivative_along(lambda t: self.apply(adjacency, t, signals), theta, direction))
         return outputs, torch.stack(columns, dim=-1)
 
+    def along_theta(self, adjacency: Tensor, signals: Tensor) -> ThetaCurve:
+        """What `theta_jacobian` tells as a function of theta alone, for many values of it on the same graphs."""
+
+        def curve(theta: Tensor) -> tuple[Tensor, Tensor]:
+            return self.theta_jacobian(adjacency, theta, signals)
+
+        return curve
+
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
         """What theta is multiplied by to give the outputs: (chains, parameters, experiments, nodes)."""
         zero = adjacency.new_zeros(len(adjacency), self.n_parameters())
         return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
 
-    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """The design (chains, flips, parameters, experiments, nodes) of graphs with a pair flipped."""
-        # rows and columns (chains, flips, entries) are the entries of the matrix that belong to each pair.
-        graphs = flipped_graphs(adjacency, rows, columns)
+    def changed_designs(
+        self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
+    ) -> Tensor:
+        """The design (chains, changes, parameters, experiments, nodes) of graphs with a pair changed.
+
+        The pairs are given as in `EdgeChanges`.
+        """
+        graphs = changed_graphs(adjacency, rows, columns, amounts)
         return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
+
+    def edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        """What changes of single pairs do to the fit of the outputs.
+
+        Parameters
+        ----------
+        adjacency : Tensor (chains, nodes, nodes)
+            Symmetric graphs, or directed ones.
+        theta : Tensor (chains, parameters)
+            Used where the filter is not linear in it.
+        signals, targets : Tensor (experiments, nodes)
+            Inputs and measured outputs.
+        measured : Tensor (experiments, nodes) or None
+            1 where the output was measured and 0 elsewhere; None where all were.
+
+        Returns
+        -------
+        EdgeChanges
+            By filtering the signals anew for every change, unless a filter knows better.
+        """
+        return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
 
 
 def _derivative_along(function: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor) -> Tensor:

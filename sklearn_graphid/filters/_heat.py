@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import check_number
-from ._base import GraphFilter, Linearization
+from ._base import GraphFilter, Linearization, ThetaCurve
+from ._edge_changes import EdgeChanges
+from ._heat_changes import HeatChanges
 from ._shifts import combinatorial_laplacian, normalized_laplacian
 
 __all__ = ["HeatDiffusionFilter"]
@@ -122,11 +124,25 @@ class HeatDiffusionFilter(GraphFilter):
         return Linearization(outputs, pullback)
 
     def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
+        return self.along_theta(adjacency, signals)(theta)
+
+    def along_theta(self, adjacency: Tensor, signals: Tensor) -> ThetaCurve:
         laplacian, _ = self._laplacian_with_pullback(adjacency)
         eigenvalues, eigenvectors, spectrum = _spectrum(laplacian, signals)
-        decayed = spectrum * torch.exp(-theta * eigenvalues)[:, None]
-        slope = -(decayed * eigenvalues[:, None]) @ eigenvectors.mT
-        return decayed @ eigenvectors.mT, slope[..., None]
+
+        def curve(theta: Tensor) -> tuple[Tensor, Tensor]:
+            decayed = spectrum * torch.exp(-theta * eigenvalues)[:, None]
+            slope = -(decayed * eigenvalues[:, None]) @ eigenvectors.mT
+            return decayed @ eigenvectors.mT, slope[..., None]
+
+        return curve
+
+    def edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        if self.laplacian != "combinatorial" or measured is not None:
+            return super().edge_changes(adjacency, theta, signals, targets, measured)
+        return HeatChanges(combinatorial_laplacian(adjacency)[0], theta, signals, targets)
 
     def _laplacian_with_pullback(self, adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         if self.laplacian == "combinatorial":

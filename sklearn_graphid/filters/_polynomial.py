@@ -9,6 +9,8 @@ from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
+from ._edge_changes import EdgeChanges
+from ._polynomial_changes import PolynomialChanges
 from ._shifts import SHIFTS
 
 __all__ = ["PolynomialFilter", "krylov", "polynomial_pullback"]
@@ -102,28 +104,36 @@ class PolynomialFilter(GraphFilter):
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
         return torch.stack(krylov(self._shift(adjacency)[0], signals, self.order), dim=1)
 
-    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        if self.shift == "normalized-laplacian":  # a flip changes two degrees, and with them two rows and columns
-            return super().flipped_designs(adjacency, signals, rows, columns)
-        # A flip adds D to S, which has a few entries, so S^k x + e_k turns into S^(k+1) x + S e_k + D (S^k x + e_k):
-        # no product with a flipped matrix is needed, and S e_1 is made of a few columns of S.
+    def edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        if self.order > 2 or self.shift == "normalized-laplacian" or measured is not None:
+            return super().edge_changes(adjacency, theta, signals, targets, measured)
+        return PolynomialChanges(self._shift(adjacency)[0], signals, targets, self.order, self.shift == "laplacian")
+
+    def changed_designs(
+        self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
+    ) -> Tensor:
+        if self.shift == "normalized-laplacian":  # a change alters two degrees, and with them two rows and columns
+            return super().changed_designs(adjacency, signals, rows, columns, amounts)
+        # A change adds D to S, which has a few entries, so S^k x + e_k turns into S^(k+1) x + S e_k + D (S^k x + e_k):
+        # no product with a changed matrix is needed, and S e_1 is made of a few columns of S.
         chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
-        sign = (1 - 2 * adjacency[chains, rows[..., 0], columns[..., 0]])[..., None]
-        entries = self._changed_entries(rows, columns, sign)
+        entries = self._changed_entries(rows, columns, amounts.to(adjacency.dtype)[..., None])
         shift = self._shift(adjacency)[0]
         transposed = shift.mT
         change: Tensor | None = None
         shifted: list[Tensor] = []
         for power, signal in enumerate(krylov(shift, signals, self.order)):
-            flipped = signal[:, None].expand(-1, rows.shape[1], -1, -1) if change is None else signal[:, None] + change
-            shifted.append(flipped)
+            changed = signal[:, None].expand(-1, rows.shape[1], -1, -1) if change is None else signal[:, None] + change
+            shifted.append(changed)
             if power == self.order:
                 break
-            moved = [weight * _node(flipped, column) for _, column, weight in entries]
+            moved = [weight * _node(changed, column) for _, column, weight in entries]
             if change is None:
-                change = torch.zeros_like(flipped)
+                change = torch.zeros_like(changed)
             elif power == 1:
-                change = torch.zeros_like(flipped)
+                change = torch.zeros_like(changed)
                 for row, column, weight in entries:
                     first = weight * _node(shifted[0], column)
                     change.addcmul_(first[..., None], transposed[chains, row][:, :, None])
@@ -136,18 +146,18 @@ class PolynomialFilter(GraphFilter):
     def _shift(self, adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         return SHIFTS[self.shift](adjacency)
 
-    def _changed_entries(self, rows: Tensor, columns: Tensor, sign: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """Rows, columns (chains, flips) and changes (chains, flips, 1) of the entries of S that a flip changes."""
+    def _changed_entries(self, rows: Tensor, columns: Tensor, amount: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Rows, columns (chains, changes) and amounts (chains, changes, 1) by which entries of S change."""
         entries = list(zip(rows.unbind(-1), columns.unbind(-1), strict=True))
         if self.shift == "adjacency":
-            return [(row, column, sign) for row, column in entries]
+            return [(row, column, amount) for row, column in entries]
         # An entry of A is taken off the same entry of D - A, and added to the diagonal of its row.
-        off_diagonal = [(row, column, -sign) for row, column in entries]
-        return off_diagonal + [(row, row, sign) for row, _ in entries]
+        off_diagonal = [(row, column, -amount) for row, column in entries]
+        return off_diagonal + [(row, row, amount) for row, _ in entries]
 
 
 def _node(signals: Tensor, nodes: Tensor) -> Tensor:
-    """What (chains, flips, experiments, nodes) hold at one node (chains, flips): (chains, flips, experiments)."""
+    """What (chains, changes, experiments, nodes) hold at one node (chains, changes): (chains, changes, experiments)."""
     return signals.gather(-1, _column(nodes, signals[..., 0]))[..., 0]
 
 

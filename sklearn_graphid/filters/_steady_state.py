@@ -7,6 +7,8 @@ from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
+from ._edge_changes import EdgeChanges
+from ._steady_state_changes import SteadyStateChanges
 
 __all__ = ["SteadyStateFilter"]
 
@@ -101,23 +103,26 @@ class SteadyStateFilter(GraphFilter):
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
         return _solve(self._conductance(adjacency), self._inflow(signals)).to(adjacency.dtype)[:, None]
 
-    def flipped_designs(self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    def changed_designs(
+        self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
+    ) -> Tensor:
         if rows.shape[-1] != 2:
-            return super().flipped_designs(adjacency, signals, rows, columns)
-        # K turns into K + s v v' with v = e_i - e_j, so that by Sherman and Morrison y turns into y - c u z with
-        # u = K^-1 v, z = v'y and c = s / (1 + s v'u): no flipped matrix is ever inverted.
+            return super().changed_designs(adjacency, signals, rows, columns, amounts)
+        changes = SteadyStateChanges(self._inverse(adjacency), signals, torch.zeros_like(signals))
+        unit = adjacency.new_ones(len(adjacency), 1)
+        return (self.design(adjacency, signals) + changes.output_changes(rows, columns, amounts, unit))[:, :, None]
+
+    def edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        if measured is not None:
+            return super().edge_changes(adjacency, theta, signals, targets, measured)
+        return SteadyStateChanges(self._inverse(adjacency), signals, targets)
+
+    def _inverse(self, adjacency: Tensor) -> Tensor:
+        """Potentials (chains, nodes, nodes) for an inflow of one at each node."""
         identity = torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device)
-        inverse = _solve(self._conductance(adjacency), self._inflow(identity))
-        potentials = signals.double() @ inverse
-        chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
-        row, column = rows[..., 0], columns[..., 0]
-        sign = 1 - 2 * adjacency[chains, row, column].double()
-        response = inverse[chains, row] - inverse[chains, column]  # (chains, flips, nodes)
-        resistance = response.gather(-1, row[..., None]) - response.gather(-1, column[..., None])
-        drop = potentials.mT[chains, row] - potentials.mT[chains, column]  # (chains, flips, experiments)
-        factor = sign[..., None] / (1 + sign[..., None] * resistance)
-        flipped: Tensor = potentials[:, None] - (factor * drop)[..., None] * response[:, :, None]
-        return flipped.to(adjacency.dtype)[:, :, None]
+        return _solve(self._conductance(adjacency), self._inflow(identity))
 
     def _conductance(self, adjacency: Tensor) -> Tensor:
         """K (chains, nodes, nodes) in double precision: invertible, and with an identity where the ground is."""

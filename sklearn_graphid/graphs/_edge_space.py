@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["EdgeSpace", "flipped_graphs", "upper_half_mirrored"]
+__all__ = ["EdgeSpace", "changed_graphs", "upper_half_mirrored"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -116,18 +116,13 @@ class EdgeSpace:
             return rows[..., None], columns[..., None]
         return torch.stack([rows, columns], -1), torch.stack([columns, rows], -1)
 
-    def set_pairs(self, adjacency: Tensor, chains: Tensor, pairs: Tensor, values: Tensor) -> None:
-        """Set one pair of each of some chains' matrices (chains, n_nodes, n_nodes) in place."""
-        rows, columns = self.entries(pairs)
-        adjacency[chains[:, None], rows, columns] = values[:, None]
 
-
-def flipped_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Copies (chains, flips, nodes, nodes) of binary graphs, each with its entries (chains, flips, entries) flipped."""
+def changed_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor) -> Tensor:
+    """Copies (chains, changes, nodes, nodes) of graphs, with amounts (chains, changes) added to some entries."""
     graphs = adjacency[:, None].repeat(1, rows.shape[1], 1, 1)
     flat, rows, columns = graphs.view(-1, *adjacency.shape[1:]), rows.flatten(0, 1), columns.flatten(0, 1)
     copies = torch.arange(len(flat), device=flat.device)[:, None]
-    flat[copies, rows, columns] = 1 - flat[copies, rows, columns]
+    flat[copies, rows, columns] += amounts.flatten()[:, None].to(flat.dtype)
     return graphs
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
-from ..filters import GraphFilter
+from ..filters import EdgeChanges, GraphFilter
 from ..graphs import EdgeSpace, KnownEdges
 
 __all__ = ["Likelihood", "Problem"]
@@ -104,6 +104,11 @@ class Problem:
     def residuals(self, adjacency: Tensor, theta: Tensor) -> Tensor:
         """Measured minus predicted outputs, zero where nothing was measured."""
         return (self.targets - self.filter.apply(adjacency, theta, self.inputs)) * self.measured
+
+    def edge_changes(self, adjacency: Tensor, theta: Tensor) -> EdgeChanges:
+        """What changes of single pairs do to the fit."""
+        measured = None if self.is_complete else self.measured
+        return self.filter.edge_changes(adjacency, theta, self.inputs, self.targets, measured)
 
     def log_likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Tensor:
         """Gaussian log-likelihood, the normalisation by the noise included, for every chain."""

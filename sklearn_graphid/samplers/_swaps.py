@@ -22,7 +22,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..graphs import flipped_graphs
 from ._kernel import ChainState, Denoiser, RandomSource
 from ._problem import Problem
 
@@ -161,7 +160,9 @@ def _log_odds_of_swaps(
     outputs = problem.filter.apply(adjacency, chain.theta, problem.inputs)
     residuals = ((problem.targets - outputs) * problem.measured).flatten(1)
     pairs = torch.cat([candidates.edges, candidates.others], 1)
-    changes = (_flipped_outputs(problem, adjacency, chain.theta, pairs) - outputs[:, None]) * problem.measured
+    amounts = 1 - 2 * chain.pairs.gather(1, pairs)
+    flips = problem.edge_changes(adjacency, chain.theta)
+    changes = flips.output_changes(*problem.space.entries(pairs), amounts, chain.theta) * problem.measured
     changes = changes.flatten(2)
     # |r|^2 - |r - a - b|^2 for every change a that takes an edge off and every change b that adds one.
     single = 2 * (changes @ residuals[..., None])[..., 0] - changes.square().sum(-1)
@@ -173,17 +174,6 @@ def _log_odds_of_swaps(
     log_odds = torch.where(is_swap, 0.5 * gains / temperature, -torch.inf).flatten(1)
     squares = residuals.square().sum(1)
     return -0.5 * squares / chain.noise_std**2, log_odds
-
-
-def _flipped_outputs(problem: Problem, adjacency: Tensor, theta: Tensor, pairs: Tensor) -> Tensor:
-    """Outputs (chains, flips, experiments, nodes) of graphs with one of the pairs (chains, flips) flipped."""
-    rows, columns = problem.space.entries(pairs)
-    if problem.filter.linear_in_theta:
-        designs = problem.filter.flipped_designs(adjacency, problem.inputs, rows, columns)
-        return torch.einsum("cfpkn,cp->cfkn", designs, theta)
-    graphs = flipped_graphs(adjacency, rows, columns).flatten(0, 1)
-    outputs = problem.filter.apply(graphs, theta.repeat_interleave(pairs.shape[1], 0), problem.inputs)
-    return outputs.view(*pairs.shape, *outputs.shape[1:])
 
 
 def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:

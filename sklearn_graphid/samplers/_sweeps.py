@@ -21,14 +21,14 @@ freedom to move for that bias.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..graphs import flipped_graphs
+from ..filters import Moments
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._swaps import swap_once
@@ -125,6 +125,7 @@ class SweepKernel(Kernel):
             gain[pairs != chain.pairs] = torch.inf  # to be looked at
             chain = chain._replace(pairs=pairs)
         adjacency = problem.assemble(chain.pairs)
+        likelihood = _FlipLikelihood(problem, adjacency, chain, self.temperature)
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
         is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
@@ -134,7 +135,7 @@ class SweepKernel(Kernel):
                 odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
                 prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
             visits = _Visits(part, is_visited, thresholds.gather(1, part))
-            _flip_sweep(problem, self.temperature, adjacency, prior, chain, visits, gain)
+            _flip_sweep(problem, likelihood, self.temperature, adjacency, prior, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
         chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
@@ -231,10 +232,10 @@ def _log_prior(pairs: Tensor, log_odds: Tensor) -> Tensor:
 
 def _flip_sweep(
     problem: Problem,
+    likelihood: _FlipLikelihood,
     temperature: float,
     adjacency: Tensor,
     prior: Tensor,
-    chain: ChainState,
     visits: _Visits,
     likelihood_gain: Tensor,
 ) -> None:
@@ -246,8 +247,6 @@ def _flip_sweep(
     `likelihood_gain` (chains, unknown pairs) is kept up to date with what a flip of each pair, as it stands, would add
     to the log-likelihood when it was last looked at.
     """
-    likelihood = _FlipLikelihood.given(problem, chain, temperature)
-    log_likelihood = likelihood.of_graphs(adjacency)
     chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
     n_visits, place = visits.is_drawn.sum(1, keepdim=True), torch.zeros_like(chains)
     ahead, most_ahead = _FIRST_LOOK, max(1, _NUMBERS_AT_ONCE // (len(adjacency) * likelihood.n_numbers))
@@ -257,18 +256,22 @@ def _flip_sweep(
         in_range, look = look < n_visits, look.clamp_max(visits.pairs.shape[1] - 1)
         pair = visits.pairs.gather(1, look)
         rows, columns = problem.space.entries(pair)
-        before = adjacency[chains, rows[..., 0], columns[..., 0]]
-        flipped = likelihood.of_flips(adjacency, rows, columns)
+        amounts = 1 - 2 * adjacency[chains, rows[..., 0], columns[..., 0]]
+        flipped, moments = likelihood.after(rows, columns, amounts)
         # Where the flipped graph has no finite likelihood, the pair stays.
-        gain = (flipped - log_likelihood[:, None]).nan_to_num(-torch.inf)
-        odds = (gain + (1 - 2 * before) * prior.gather(1, pair)) / temperature
+        gain = (flipped - likelihood.now[:, None]).nan_to_num(-torch.inf).to(prior.dtype)
+        odds = (gain + amounts * prior.gather(1, pair)) / temperature
         flips = in_range & (visits.thresholds.gather(1, look) < odds)
         is_settled = in_range & (flips.cumsum(1) - flips.long() == 0)
         seen = torch.where(flips, -gain, gain)
         likelihood_gain[chains.expand_as(pair)[is_settled], pair[is_settled]] = seen[is_settled]
-        moving, step = (flips & is_settled).nonzero(as_tuple=True)
-        problem.space.set_pairs(adjacency, moving, pair[moving, step], 1 - before[moving, step])
-        log_likelihood[moving] = flipped[moving, step]
+        settling = flips & is_settled  # one flip of a chain at most
+        is_moving, step = settling.any(1), settling.long().argmax(1)
+        if bool(is_moving.any()):
+            at = chains[:, 0], step
+            change = amounts[at] * is_moving
+            adjacency[chains, rows[at], columns[at]] += change[:, None]
+            likelihood.make(rows[at], columns[at], change, flipped[at], Moments(*(part[at] for part in moments)))
         n_settled = is_settled.sum(1, keepdim=True)
         place = place + n_settled
         ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
@@ -281,51 +284,37 @@ def _next_look(ahead: int, n_settled: float) -> int:
     return max(1, ahead // 2) if n_settled < 0.4 * ahead else ahead
 
 
-class _FlipLikelihood(NamedTuple):
+class _FlipLikelihood:
     """The log-likelihood as a function of the graph alone.
 
     Where theta can be integrated out, it is: with theta held, a pair whose flip changes the best theta hardly flips.
     """
 
-    of_graphs: Callable[[Tensor], Tensor]  # of (chains, nodes, nodes): (chains,)
-    of_flips: Callable[[Tensor, Tensor, Tensor], Tensor]  # of graphs and entries: (chains, flips)
-    n_numbers: int  # that one flip needs
-
-    @classmethod
-    def given(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
-        if problem.filter.linear_in_theta:
-            return cls._with_theta_integrated_out(problem, state, temperature)
-
-        def of_graphs(adjacency: Tensor) -> Tensor:
-            theta, noise_std = _repeated(len(adjacency), state.theta, state.noise_std)
-            return problem.log_likelihood(adjacency, theta, noise_std)
-
-        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-            return of_graphs(flipped_graphs(adjacency, rows, columns).flatten(0, 1)).view(rows.shape[:2])
-
-        return cls(of_graphs, of_flips, problem.n_nodes**2)
-
-    @classmethod
-    def _with_theta_integrated_out(cls, problem: Problem, state: ChainState, temperature: float) -> _FlipLikelihood:
+    def __init__(self, problem: Problem, adjacency: Tensor, chain: ChainState, temperature: float):
+        self._changes = problem.edge_changes(adjacency, chain.theta)
+        self._n_measured = problem.n_measured
+        self._temperature = temperature
         # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
         # factor is taken out again where all odds are divided by the temperature.
-        tempered = state.noise_std * temperature**0.5
-        prior_precision = theta_precision(problem, tempered)
+        self._noise_std = (chain.noise_std * temperature**0.5)[:, None]
+        self._precision = theta_precision(problem, self._noise_std[:, 0])
+        self.n_numbers = self._changes.n_numbers
+        self.now = self._of(Moments(*(part[:, None] for part in self._changes.moments)))[:, 0]
 
-        def of_design(design: Tensor) -> Tensor:
-            noise_std, precision = _repeated(len(design), tempered, prior_precision)
-            return (temperature * log_marginal_likelihood(problem, design, noise_std, precision)).to(state.pairs.dtype)
+    def after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> tuple[Tensor, Moments]:
+        """Log-likelihoods and moments (chains, flips, ...) of the graphs with one flip each."""
+        moments = self._changes.moments_after(rows, columns, amounts)
+        return self._of(moments), moments
 
-        def of_graphs(adjacency: Tensor) -> Tensor:
-            return of_design(problem.filter.design(adjacency, problem.inputs))
+    def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, log_likelihood: Tensor, moments: Moments) -> None:
+        """Flip a pair of every chain whose amount is not zero; `after` has told what these flips lead to."""
+        is_moving = amounts != 0
+        here = self._changes.moments
+        squares = torch.where(is_moving, moments.squares, here.squares)
+        cross = torch.where(is_moving[:, None], moments.cross, here.cross)
+        gram = torch.where(is_moving[:, None, None], moments.gram, here.gram)
+        self._changes.make(rows, columns, amounts, Moments(squares, cross, gram))
+        self.now = torch.where(is_moving, log_likelihood, self.now)
 
-        def of_flips(adjacency: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-            designs = problem.filter.flipped_designs(adjacency, problem.inputs, rows, columns)
-            return of_design(designs.flatten(0, 1)).view(rows.shape[:2])
-
-        return cls(of_graphs, of_flips, problem.inputs.numel() * problem.filter.n_parameters())
-
-
-def _repeated(n_graphs: int, *values: Tensor) -> tuple[Tensor, ...]:
-    """Repeat what belongs to a chain (chains, ...) for each of its graphs."""
-    return tuple(value.repeat_interleave(n_graphs // len(value), dim=0) for value in values)
+    def _of(self, moments: Moments) -> Tensor:
+        return self._temperature * log_marginal_likelihood(moments, self._noise_std, self._precision, self._n_measured)

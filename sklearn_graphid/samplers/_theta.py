@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..filters import Moments, ThetaCurve
 from ._problem import Problem
 
 __all__ = [
@@ -68,24 +69,13 @@ class _NormalEquations(NamedTuple):
 
 
 def _normal_equations(
-    problem: Problem, adjacency: Tensor, theta: Tensor, precision: Tensor | float = 0.0, damping: Tensor | float = 0.0
+    problem: Problem, curve: ThetaCurve, theta: Tensor, precision: Tensor | float = 0.0, damping: Tensor | float = 0.0
 ) -> _NormalEquations:
     """Least squares around theta, in double precision; `precision` (chains, 1) is the prior's, for noise of one."""
-    outputs, jacobian = problem.filter.theta_jacobian(adjacency, theta, problem.inputs)
-    return _solved(problem, problem.targets - outputs, jacobian.movedim(-1, 1), theta, precision, damping)
-
-
-def _solved(
-    problem: Problem,
-    residuals: Tensor,
-    design: Tensor,
-    theta: Tensor,
-    precision: Tensor | float,
-    damping: Tensor | float = 0.0,
-) -> _NormalEquations:
-    """The same from residuals (chains, experiments, nodes) and the design, see `GraphFilter.design`."""
+    outputs, jacobian = curve(theta)
+    residuals, design = problem.targets - outputs, jacobian.movedim(-1, 1)
     if not problem.is_complete:
-        residuals, design = residuals * problem.measured, design * problem.measured
+        residuals, design = residuals * problem.measured, design * problem.measured[None, None]
     residuals, design = residuals.flatten(1).double(), design.flatten(2).double()
     gram = design @ design.mT
     diagonal = gram.diagonal(dim1=-2, dim2=-1)
@@ -112,15 +102,50 @@ def _log_density(problem: Problem, theta: Tensor, squares: Tensor, noise_std: Te
     return prior - 0.5 * squares.double() / noise_std.double() ** 2
 
 
-def log_marginal_likelihood(problem: Problem, design: Tensor, noise_std: Tensor, precision: Tensor) -> Tensor:
-    """Log-likelihood (chains,) with theta integrated out, for a filter that is linear in it and has this design."""
-    zero = design.new_zeros(design.shape[:2])
-    equations = _solved(problem, problem.targets.expand(len(design), -1, -1), design, zero, precision)
-    explained = (equations.cholesky.mT @ equations.step[..., None]).square().sum((-2, -1))
-    log_volume = equations.cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    variance = noise_std.double() ** 2
-    normaliser = (problem.n_measured - problem.filter.n_parameters()) * noise_std.double().log()
-    return -0.5 * (equations.squares - explained) / variance - log_volume - normaliser
+def log_marginal_likelihood(moments: Moments, noise_std: Tensor, precision: Tensor, n_measured: int) -> Tensor:
+    """Log-likelihood (...) with the regressors' coefficients integrated out.
+
+    Parameters
+    ----------
+    moments : Moments (...)
+        Of the regression. Without regressors it is the log-likelihood itself.
+    noise_std, precision : Tensor that fits (...)
+        The noise level, and the precision of the coefficients' prior in units of the noise variance.
+    n_measured : int
+        How many outputs were measured.
+    """
+    n_parameters = moments.cross.shape[-1]
+    explained, log_volume = _explained(moments, precision)
+    normaliser = (n_measured - n_parameters) * noise_std.double().log()
+    return -0.5 * (moments.squares - explained) / noise_std.double() ** 2 - 0.5 * log_volume - normaliser
+
+
+def _explained(moments: Moments, precision: Tensor) -> tuple[Tensor, Tensor]:
+    """b' G^-1 b and log |G| (...) for the Gram matrix with the prior's precision, by elimination.
+
+    Entry by entry, as there are few regressors and very many matrices.
+    """
+    n_parameters, smallest = moments.cross.shape[-1], torch.finfo(torch.float64).tiny ** 0.5
+    explained, log_volume = torch.zeros_like(moments.squares), torch.zeros_like(moments.squares)
+    factors: list[list[Tensor]] = []  # unit lower triangular
+    pivots: list[Tensor] = []
+    slopes: list[Tensor] = []
+    for row in range(n_parameters):
+        own = moments.gram[..., row, row]
+        pivot, slope = own * (1 + _RELATIVE_RIDGE) + precision + smallest, moments.cross[..., row]
+        products: list[Tensor] = []
+        for column in range(row):
+            product = moments.gram[..., row, column]
+            for before in range(column):
+                product = product - products[before] * factors[column][before]
+            products.append(product)
+        factors.append([product / pivots[column] for column, product in enumerate(products)])
+        for column, factor in enumerate(factors[row]):
+            pivot, slope = pivot - factor * products[column], slope - factor * slopes[column]
+        pivots.append(pivot)
+        slopes.append(slope)
+        explained, log_volume = explained + slope**2 / pivot, log_volume + pivot.log()
+    return explained, log_volume
 
 
 def sample_theta(
@@ -150,7 +175,8 @@ def sample_theta(
     """
     spread = noise_std.double() * temperature**0.5
     precision = theta_precision(problem, noise_std)
-    here = _normal_equations(problem, adjacency, theta, precision)
+    curve = problem.filter.along_theta(adjacency, problem.inputs)
+    here = _normal_equations(problem, curve, theta, precision)
     jump = torch.linalg.solve_triangular(here.cholesky.mT, normal.double()[..., None], upper=True)[..., 0]
     proposal = (theta + here.step + spread[:, None] * jump).to(theta.dtype)
     admissible = (problem.filter.constrain(proposal) == proposal).all(-1)
@@ -159,7 +185,7 @@ def sample_theta(
         # The proposal is the posterior itself; the ratio is one but for rounding.
         accepted = admissible & torch.isfinite(proposal).all(-1)
     else:
-        there = _normal_equations(problem, adjacency, proposal, precision)
+        there = _normal_equations(problem, curve, proposal, precision)
         forward = _log_proposal(proposal - theta - here.step, here.cholesky, spread)
         backward = _log_proposal(theta - proposal - there.step, there.cholesky, spread)
         gain = _log_density(problem, proposal, there.squares, noise_std)
@@ -196,9 +222,11 @@ def propose_theta_globally(
     if not bool(torch.isfinite(high - low).all()):
         return theta
     proposal = low + (high - low) * place
+    curve = problem.filter.along_theta(adjacency, problem.inputs)
 
     def log_density(values: Tensor) -> Tensor:
-        squares = problem.residuals(adjacency, values).double().square().sum((-2, -1))
+        residuals = (problem.targets - curve(values)[0]) * problem.measured
+        squares = residuals.double().square().sum((-2, -1))
         return _log_density(problem, values, squares, noise_std)
 
     accepted = temperature * uniform.log() < log_density(proposal) - log_density(theta)
@@ -249,16 +277,17 @@ def fit_theta(problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: 
         Never a worse fit than where it started.
     """
     damping = torch.full_like(theta[:, :1], 1e-3, dtype=torch.float64)
-    best = _normal_equations(problem, adjacency, theta, damping=damping)
+    curve = problem.filter.along_theta(adjacency, problem.inputs)
+    best = _normal_equations(problem, curve, theta, damping=damping)
     for _ in range(n_iterations):
         proposal = problem.filter.constrain((theta + best.step.nan_to_num()).to(theta.dtype))
-        tried = _normal_equations(problem, adjacency, proposal, damping=damping / 10)
+        tried = _normal_equations(problem, curve, proposal, damping=damping / 10)
         better = tried.squares < best.squares
         converged = (best.squares - tried.squares).abs() <= 1e-14 * best.squares
         damping = torch.where(better[:, None], damping / 10, damping * 10).clamp(1e-15, 1e6)
         theta = torch.where(better[:, None], proposal, theta)
-        best = _normal_equations(problem, adjacency, theta, damping=damping)
+        best = _normal_equations(problem, curve, theta, damping=damping)
         if bool((converged | (damping[:, 0] >= 1e6)).all()):
             break
-    final = _normal_equations(problem, adjacency, theta)
+    final = _normal_equations(problem, curve, theta)
     return ThetaFit(theta, torch.cholesky_inverse(final.cholesky), final.squares)

@@ -229,6 +229,11 @@ def test_theta_is_kept_within_its_bounds():
     assert ((draws >= torch.tensor([2.0, 4.0])) & (draws <= torch.tensor([3.0, 5.0]))).all()
 
 
+def amounts_of_flips(adjacency, rows, columns):
+    """What has to be added to each pair to flip it."""
+    return 1 - 2 * adjacency[torch.arange(len(adjacency))[:, None], rows[..., 0], columns[..., 0]]
+
+
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("shift", ["adjacency", "laplacian"])
 @pytest.mark.parametrize("order", range(5))
@@ -243,9 +248,10 @@ def test_designs_after_a_flip_are_those_of_the_flipped_graphs(order, shift, dire
     if directed:
         adjacency = torch.tensor(rng.random((3, 7, 7)) < 0.5, dtype=torch.float64)
         rows, columns = rows[..., :1], columns[..., :1]
-    flipped = filter.flipped_designs(adjacency, signals, rows, columns)
+    amounts = amounts_of_flips(adjacency, rows, columns)
+    flipped = filter.changed_designs(adjacency, signals, rows, columns, amounts)
     assert flipped.shape == (3, 6, order + 1, 5, 7)
-    assert torch.equal(flipped, GraphFilter.flipped_designs(filter, adjacency, signals, rows, columns))
+    assert torch.equal(flipped, GraphFilter.changed_designs(filter, adjacency, signals, rows, columns, amounts))
     jacobian = GraphFilter.theta_jacobian(filter, adjacency, torch.ones(3, order + 1).double(), signals)[1]
     assert torch.equal(filter.design(adjacency, signals), jacobian.movedim(-1, 1))
 
@@ -278,8 +284,9 @@ def test_steady_states_after_a_flip_are_those_of_the_flipped_graphs(filter):
     signals = torch.tensor(rng.normal(size=(5, 8)))
     first, second = torch.tensor(rng.integers(0, 4, (3, 9))), torch.tensor(rng.integers(4, 8, (3, 9)))
     rows, columns = torch.stack([first, second], -1), torch.stack([second, first], -1)
-    flipped = filter.flipped_designs(adjacency, signals, rows, columns)
-    expected = GraphFilter.flipped_designs(filter, adjacency, signals, rows, columns)
+    amounts = amounts_of_flips(adjacency, rows, columns)
+    flipped = filter.changed_designs(adjacency, signals, rows, columns, amounts)
+    expected = GraphFilter.changed_designs(filter, adjacency, signals, rows, columns, amounts)
     torch.testing.assert_close(flipped, expected, rtol=1e-6, atol=1e-6)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_graphid.graphs import EdgeSpace, flipped_graphs, upper_half_mirrored
+from sklearn_graphid.graphs import EdgeSpace, changed_graphs, upper_half_mirrored
 
 CPU = torch.device("cpu")
 FREE = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]], dtype=bool)
@@ -59,26 +59,18 @@ def test_gradients_are_those_of_autograd(space):
     torch.testing.assert_close(tensors.pull_back(weights), pairs.grad)
 
 
-def test_flips_change_the_entries_of_one_pair(space):
+def test_changes_are_made_to_the_entries_of_one_pair(space):
     tensors, rng = space.to(CPU), np.random.default_rng(0)
     graphs = space.filled(rng.integers(0, 2, (5, space.n_free)).astype(float), np.zeros((4, 4)))
     pairs = torch.tensor(rng.integers(0, space.n_free, (5, 7)))
-    flipped = flipped_graphs(torch.tensor(graphs), *tensors.entries(pairs)).numpy()
+    amounts = torch.tensor(rng.normal(size=(5, 7)))
+    changed = changed_graphs(torch.tensor(graphs), *tensors.entries(pairs), amounts).numpy()
     before = space.gather(graphs)
     for chain in range(5):
-        for flip in range(7):
+        for change in range(7):
             expected = before[chain].copy()
-            expected[pairs[chain, flip]] = 1 - expected[pairs[chain, flip]]
-            np.testing.assert_array_equal(flipped[chain, flip], space.filled(expected, np.zeros((4, 4))))
-
-
-def test_setting_one_pair_of_some_chains(space):
-    tensors = space.to(CPU)
-    matrices = torch.zeros(4, 4, 4)
-    tensors.set_pairs(matrices, torch.tensor([1, 3]), torch.tensor([0, 2]), torch.tensor([5.0, 7.0]))
-    expected = np.zeros((4, space.n_free))
-    expected[1, 0], expected[3, 2] = 5, 7
-    np.testing.assert_array_equal(matrices.numpy(), space.filled(expected, np.zeros((4, 4))))
+            expected[pairs[chain, change]] += amounts[chain, change].item()
+            np.testing.assert_array_equal(changed[chain, change], space.filled(expected, np.zeros((4, 4))))
 
 
 def test_networkx_has_the_same_edges():

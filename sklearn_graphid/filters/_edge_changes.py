@@ -1,0 +1,134 @@
+"""What a change of one pair does to the fit, for very many pairs.
+
+A sampler asks of every pair how well the data would fit if its edge came or went. Each filter answers from tables that
+it keeps up to date: an answer then takes a few numbers of the two nodes, rather than another filtering of all signals.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..graphs import changed_graphs
+
+if TYPE_CHECKING:
+    from ._base import GraphFilter
+
+__all__ = ["EdgeChanges", "Moments", "RecomputedChanges", "difference", "nodes_of"]
+
+
+class Moments(NamedTuple):
+    """All that a linear regression of the outputs needs, in double precision.
+
+    A filter that is not linear in theta has no regressors left once theta is given, and `squares` are its residuals'.
+    """
+
+    squares: Tensor  # (...) of what is to be explained
+    cross: Tensor  # (..., parameters) regressors times what is to be explained
+    gram: Tensor  # (..., parameters, parameters) regressors times regressors
+
+    @classmethod
+    def of_residuals(cls, squares: Tensor) -> Moments:
+        """Those without regressors."""
+        return cls(squares, squares.new_zeros(*squares.shape, 0), squares.new_zeros(*squares.shape, 0, 0))
+
+
+class EdgeChanges(ABC):
+    """Graphs (chains, nodes, nodes), one for each chain, and what follows if one of their pairs changes.
+
+    Pairs are given by the entries of the matrix that belong to them, `rows` and `columns` (chains, changes, entries),
+    as `EdgeSpace.entries` has them; `amounts` (chains, changes) are added to these entries.
+    """
+
+    moments: Moments  # (chains, ...) of the graphs as they are
+    n_numbers: int  # that the answer for one change takes: how many are asked for at once depends on it
+
+    @abstractmethod
+    def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
+        """Of graphs with one change each, (chains, changes, ...)."""
+
+    @abstractmethod
+    def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
+        """What is added to the outputs, (chains, changes, experiments, nodes), with theta (chains, parameters)."""
+
+    @abstractmethod
+    def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
+        """Change one pair of every chain for good, given by entries (chains, entries) and amounts (chains,).
+
+        `moments` (chains, ...) are those that `moments_after` has told; an amount of zero leaves a chain as it is.
+        """
+
+
+class RecomputedChanges(EdgeChanges):
+    """The answers of any filter, by filtering the signals anew with every changed graph."""
+
+    def __init__(
+        self,
+        filter: GraphFilter,
+        adjacency: Tensor,
+        theta: Tensor,
+        signals: Tensor,
+        targets: Tensor,
+        measured: Tensor | None,
+    ):
+        self._filter = filter
+        self._adjacency = adjacency.clone()
+        self._theta = theta
+        self._signals = signals
+        self._measured = measured
+        self._targets = self._seen(targets).double()
+        n_numbers = signals.numel() * filter.n_parameters()
+        self.n_numbers = n_numbers if filter.linear_in_theta else max(n_numbers, adjacency[0].numel())
+        if filter.linear_in_theta:
+            self.moments = self._of_designs(filter.design(adjacency, signals))
+        else:
+            self.moments = self._of_outputs(filter.apply(adjacency, theta, signals))
+
+    def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
+        if self._filter.linear_in_theta:
+            return self._of_designs(
+                self._filter.changed_designs(self._adjacency, self._signals, rows, columns, amounts)
+            )
+        return self._of_outputs(self._outputs_after(rows, columns, amounts, self._theta))
+
+    def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
+        before = self._filter.apply(self._adjacency, theta, self._signals)[:, None]
+        if self._filter.linear_in_theta:
+            designs = self._filter.changed_designs(self._adjacency, self._signals, rows, columns, amounts)
+            return torch.einsum("cfpkn,cp->cfkn", designs, theta) - before
+        return self._outputs_after(rows, columns, amounts, theta) - before
+
+    def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
+        chains = torch.arange(len(rows), device=rows.device)[:, None]
+        self._adjacency[chains, rows, columns] += amounts[:, None].to(self._adjacency.dtype)
+        self.moments = moments
+
+    def _outputs_after(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
+        graphs = changed_graphs(self._adjacency, rows, columns, amounts).flatten(0, 1)
+        outputs = self._filter.apply(graphs, theta.repeat_interleave(rows.shape[1], 0), self._signals)
+        return outputs.view(*rows.shape[:2], *outputs.shape[1:])
+
+    def _of_designs(self, designs: Tensor) -> Moments:
+        regressors = self._seen(designs).flatten(-2).double()  # (..., parameters, measurements)
+        cross = (regressors @ self._targets.flatten()[:, None])[..., 0]
+        squares = self._targets.square().sum().expand(cross.shape[:-1])
+        return Moments(squares, cross, regressors @ regressors.mT)
+
+    def _of_outputs(self, outputs: Tensor) -> Moments:
+        return Moments.of_residuals((self._targets - self._seen(outputs)).square().sum((-2, -1)))
+
+    def _seen(self, values: Tensor) -> Tensor:
+        return values if self._measured is None else values * self._measured
+
+
+def nodes_of(rows: Tensor, columns: Tensor) -> Tensor:
+    """The two nodes (..., 2) of pairs, from their entries (..., entries)."""
+    return torch.stack([rows[..., 0], columns[..., 0]], -1)
+
+
+def difference(values: Tensor, chains: Tensor, nodes: Tensor) -> Tensor:
+    """What values (chains, nodes, ...) hold at the first of two nodes, minus what they hold at the second."""
+    return values[chains, nodes[..., 0]] - values[chains, nodes[..., 1]]

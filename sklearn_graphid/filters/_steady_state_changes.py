@@ -1,0 +1,94 @@
+"""Changes of one pair in a steady state, by the formula of Sherman and Morrison.
+
+A change of c turns the conductance K into K + c v v', v = e_i - e_j, and its inverse R into R - f u u' with u = R v and
+f = c / (1 + c v'u). So potentials P = X R turn into P - f z u' with z = P v, and their moments need no more than z and
+what R, R^2, P R and Y R hold at the two nodes.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._edge_changes import EdgeChanges, Moments, difference, nodes_of
+
+__all__ = ["SteadyStateChanges"]
+
+# Places among the vectors that are kept of every node.
+_POTENTIALS, _POTENTIALS_BACK, _TARGETS_BACK = range(3)
+
+
+class SteadyStateChanges(EdgeChanges):
+    """Moments of graphs under a steady state, see `EdgeChanges`.
+
+    Parameters
+    ----------
+    inverse : Tensor (chains, nodes, nodes)
+        Potentials for an inflow of one at each node, in double precision; symmetric.
+    signals, targets : Tensor (experiments, nodes)
+        Inputs, and outputs that were all measured.
+    """
+
+    def __init__(self, inverse: Tensor, signals: Tensor, targets: Tensor):
+        self._inverse = inverse.contiguous()
+        self._square: Tensor | None = None
+        potentials, targets = signals.double() @ inverse, targets.double()
+        vectors = [potentials, potentials @ inverse, targets @ inverse]
+        self._vectors = torch.stack(vectors, 1).permute(0, 3, 1, 2).contiguous()  # (chains, nodes, 3, experiments)
+        cross, gram = (potentials * targets).sum((-2, -1)), potentials.square().sum((-2, -1))
+        self.moments = Moments(targets.square().sum().expand(len(inverse)), cross[:, None], gram[:, None, None])
+        self.n_numbers = 6 * signals.shape[0]
+
+    def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
+        nodes = nodes_of(rows, columns)
+        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
+        factor, drops = self._change(chains, nodes, amounts)
+        squared_length = _across(self._squared_inverse(), chains, nodes)
+        length, back, target = (drops @ drops[..., _POTENTIALS, :, None])[..., 0].unbind(-1)
+        squares, cross, gram = self.moments
+        cross = cross - factor * target
+        gram = gram[..., 0] - 2 * factor * back + factor**2 * length * squared_length
+        return Moments(squares[:, None].expand(amounts.shape), cross[..., None], gram[..., None, None])
+
+    def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
+        nodes = nodes_of(rows, columns)
+        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
+        factor, drops = self._change(chains, nodes, amounts)
+        response = difference(self._inverse, chains, nodes)
+        scale = -theta.double()[:, :, None] * factor[..., None] * drops[..., _POTENTIALS, :]
+        return (scale[..., None] * response[:, :, None]).to(theta.dtype)
+
+    def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
+        self.moments = moments
+        nodes = nodes_of(rows, columns)
+        chains = torch.arange(len(nodes), device=nodes.device)
+        factor, drops = self._change(chains, nodes, amounts)
+        square = self._squared_inverse()
+        excess = (factor * _across(square, chains, nodes))[:, None]
+        response, twice = difference(self._inverse, chains, nodes), difference(square, chains, nodes)
+        scaled = factor[:, None] * response
+        # (R - f u u')^2, with R u = w: what is taken off is f (u w' + w u') - f^2 |u|^2 u u'.
+        half = twice - 0.5 * excess * response
+        square.baddbmm_(torch.stack([scaled, half], 2), torch.stack([half, scaled], 1), alpha=-1)
+        self._inverse.baddbmm_(scaled[:, :, None], response[:, None], alpha=-1)
+        taken = drops[:, None] * scaled[:, :, None, None]
+        rest = factor[:, None] * (twice - excess * response)
+        taken[:, :, _POTENTIALS_BACK] += rest[:, :, None] * drops[:, None, _POTENTIALS]
+        self._vectors -= taken
+
+    def _change(self, chains: Tensor, nodes: Tensor, amounts: Tensor) -> tuple[Tensor, Tensor]:
+        """The factor f (...) and the differences (..., 3, experiments) of the two nodes' vectors."""
+        change = amounts.double()
+        factor = change / (1 + change * _across(self._inverse, chains, nodes))
+        return factor, difference(self._vectors, chains, nodes)
+
+    def _squared_inverse(self) -> Tensor:
+        if self._square is None:
+            self._square = self._inverse @ self._inverse
+        return self._square
+
+
+def _across(matrices: Tensor, chains: Tensor, nodes: Tensor) -> Tensor:
+    """v' M v for v = e_i - e_j and symmetric matrices M."""
+    first, second = nodes.unbind(-1)
+    return matrices[chains, first, first] + matrices[chains, second, second] - 2 * matrices[chains, first, second]

@@ -1,0 +1,137 @@
+"""What a filter tells of changes of single pairs, against filtering with each changed graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import linalg
+
+from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, Moments, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.filters._edge_changes import RecomputedChanges
+from sklearn_graphid.filters._heat_changes import _POLES, _WEIGHTS
+from sklearn_graphid.graphs import EdgeSpace
+
+N_CHAINS, N_CHANGES, N_NODES, N_EXPERIMENTS = 3, 15, 9, 4
+UNDIRECTED = [
+    *(PolynomialFilter(order, shift=shift) for order in range(4) for shift in ("adjacency", "laplacian")),
+    PolynomialFilter(shift="normalized-laplacian"),
+    HeatDiffusionFilter(),
+    HeatDiffusionFilter("normalized"),
+    ARMAFilter(),
+    SteadyStateFilter(),
+    SteadyStateFilter(ground=2),
+    SteadyStateFilter(leak=0.3),
+]
+CASES = [(filter, False) for filter in UNDIRECTED] + [
+    (PolynomialFilter(order, shift=shift), True) for order in range(4) for shift in ("adjacency", "laplacian")
+]
+
+
+class Case:
+    """Graphs, data and changes of single pairs, all at random, some of them in order to make edges come and go."""
+
+    def __init__(self, filter, directed, seed=0):
+        rng = np.random.default_rng(seed)
+        self.filter, self.space = filter, EdgeSpace.complete(N_NODES, directed).to(torch.device("cpu"))
+        # A complete graph less a few edges: none of its edges is a bridge, without which there is no steady state.
+        pairs = torch.tensor(rng.random((N_CHAINS, self.space.n_free)) < 0.8, dtype=torch.float64)
+        self.graphs = self.space.filled(pairs, torch.zeros(N_NODES, N_NODES, dtype=torch.float64))
+        self.theta = torch.tensor(rng.uniform(0.1, 0.4, (N_CHAINS, filter.n_parameters())))
+        self.signals, self.targets = torch.tensor(rng.normal(size=(2, N_EXPERIMENTS, N_NODES)))
+        self.changed = torch.tensor(np.stack([rng.permutation(self.space.n_free)[:N_CHANGES] for _ in range(N_CHAINS)]))
+        self.entries = self.space.entries(self.changed)
+        self.amounts = (1 - 2 * pairs.gather(1, self.changed)) * torch.tensor(rng.choice([0.5, 1.0], N_CHANGES))
+
+    def changes(self, measured=None):
+        return self.filter.edge_changes(self.graphs, self.theta, self.signals, self.targets, measured)
+
+    def after(self, graphs, chain, change):
+        """One graph with one more change."""
+        graph = graphs[chain].clone()
+        graph[self.entries[0][chain, change], self.entries[1][chain, change]] += self.amounts[chain, change]
+        return graph
+
+    def moments(self, graph, chain, measured):
+        """Those of one graph, from the filter's outputs alone."""
+        if not self.filter.linear_in_theta:
+            outputs = self.filter.apply(graph[None], self.theta[chain : chain + 1], self.signals)[0]
+            residuals = (self.targets - outputs) * measured
+            return Moments.of_residuals(residuals.square().sum())
+        unit = torch.eye(self.filter.n_parameters(), dtype=torch.float64)
+        columns = self.filter.apply(graph.expand(len(unit), -1, -1), unit, self.signals) * measured
+        columns, targets = columns.flatten(1), (self.targets * measured).flatten()
+        return Moments(targets.square().sum(), columns @ targets, columns @ columns.mT)
+
+
+def assert_close(found, expected):
+    for part, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(part, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("has_gaps", [False, True])
+@pytest.mark.parametrize(("filter", "directed"), CASES, ids=str)
+def test_moments_are_those_of_the_changed_graphs(filter, directed, has_gaps):
+    """Before and after some changes were made for good, two of three chains each time."""
+    case = Case(filter, directed)
+    measured = torch.ones_like(case.targets)
+    if has_gaps:
+        measured[0, :3] = 0.0
+    changes, graphs = case.changes(measured if has_gaps else None), case.graphs.clone()
+    chains = torch.arange(N_CHAINS)
+    for made in range(3):
+        found = changes.moments_after(*case.entries, case.amounts)
+        for chain in range(N_CHAINS):
+            here = case.moments(graphs[chain], chain, measured)
+            assert_close((part[chain] for part in changes.moments), here)
+            for change in range(3, N_CHANGES):
+                expected = case.moments(case.after(graphs, chain, change), chain, measured)
+                assert_close((part[chain, change] for part in found), expected)
+        stays = chains == made
+        amounts = torch.where(stays, 0.0, case.amounts[:, made])
+        told = changes.moments_after(*(places[:, made : made + 1] for places in case.entries), amounts[:, None])
+        rows, columns = (places[:, made] for places in case.entries)
+        changes.make(rows, columns, amounts, Moments(*(part[:, 0] for part in told)))
+        for chain in chains[~stays]:
+            graphs[chain] = case.after(graphs, chain, made)
+
+
+@pytest.mark.parametrize(("filter", "directed"), CASES, ids=str)
+def test_changes_of_outputs_are_those_of_the_changed_graphs(filter, directed):
+    case = Case(filter, directed, seed=1)
+    found = case.changes().output_changes(*case.entries, case.amounts, case.theta)
+    for chain in range(N_CHAINS):
+        theta = case.theta[chain : chain + 1]
+        before = filter.apply(case.graphs[chain : chain + 1], theta, case.signals)[0]
+        for change in range(N_CHANGES):
+            graph = case.after(case.graphs, chain, change)
+            expected = filter.apply(graph[None], theta, case.signals)[0] - before
+            torch.testing.assert_close(found[chain, change], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("filter", UNDIRECTED, ids=str)
+def test_tables_are_kept_where_they_can_be(filter):
+    """Or a rewrite that lost them would still be right, and slow."""
+    has_table = not isinstance(filter, ARMAFilter)
+    has_table = has_table and "normalized" not in str(filter) and getattr(filter, "order", 0) < 3
+    assert isinstance(Case(filter, directed=False).changes(), RecomputedChanges) == (not has_table)
+
+
+def test_a_sum_of_four_resolvents_is_the_exponential():
+    """At all sizes that matter, and for a matrix as scipy has it."""
+    x = np.concatenate([[0.0], np.logspace(-6, 5, 2000)])
+    found = sum((weight / (x + pole)).real for weight, pole in zip(_WEIGHTS, _POLES, strict=True))
+    np.testing.assert_allclose(found, np.exp(-x), atol=3e-8)
+    matrix = np.cov(np.random.default_rng(0).normal(size=(6, 20)))
+    resolvents = (weight * linalg.inv(matrix + pole * np.eye(6)) for weight, pole in zip(_WEIGHTS, _POLES, strict=True))
+    np.testing.assert_allclose(sum(resolvents).real, linalg.expm(-matrix), atol=1e-7)
+
+
+def test_a_bridge_taken_off_a_steady_state_is_refused_by_the_data():
+    """What is left has no steady state: numbers are finite or not, but none of them fits."""
+    path = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]], dtype=torch.float64)
+    signals = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    changes = SteadyStateFilter().edge_changes(path, torch.ones(1, 1), signals, signals)
+    ends = torch.tensor([[[0, 1]]]), torch.tensor([[[1, 0]]])
+    moments = changes.moments_after(*ends, torch.tensor([[-1.0]]))
+    assert not float(moments.gram) < 1e6
