@@ -22,15 +22,13 @@ the sampler's own prior.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _results import command_line, publish, table
 from joblib import Parallel, delayed
 from scipy import special  # whole, as its functions do not travel to workers by themselves
 from scipy.stats import chisquare, fisk
@@ -48,7 +46,6 @@ from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.samplers._theta import _PRIOR_WIDTH  # of theta, relative to the gain: part of the model
 
-RESULTS = Path(__file__).parent / "results"
 SEED = 20_180_418
 LEVELS = (0.5, 0.9)  # of the credible intervals
 N_BINS = 10  # of ranks, and of edge probabilities
@@ -364,18 +361,21 @@ def _surer(found: Array, exact: Array) -> Array:
     return np.sign(exact - 0.5) * (found - exact)
 
 
-def marginals_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+def show_marginals(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    yield "The perfect sampler draws graphs from the enumerated posterior: as many as there are chains or, for the"
-    yield "smaller figure, draws in all. Probabilities are too sure by what they are farther from one half than exact."
-    yield ""
-    yield "| filter | method | against | mean error | perfect sampler | largest error | perfect sampler | too sure by |"
-    yield "|" + "---|" * 8
+    head = ["filter", "method", "against", "mean error", "perfect sampler", "largest error", "perfect sampler"]
+    lines = []
     for row in rows:
-        floors = [" or ".join(f"{value:.3f}" for value in row[name]) for name in ("perfect_mean", "perfect_largest")]
-        sure = with_error(*row["too_sure"])
-        cells = [row["filter"], row["method"], row["against"], f"{row['mean']:.3f}", floors[0]]
-        yield "| " + " | ".join([*cells, f"{row['largest']:.3f}", floors[1], sure]) + " |"
+        mean, largest = (
+            " or ".join(f"{value:.3f}" for value in row[name]) for name in ("perfect_mean", "perfect_largest")
+        )
+        line = [row["filter"], row["method"], row["against"], row["mean"], mean, row["largest"], largest]
+        lines.append([*line, with_error(*row["too_sure"])])
+    return f"""\
+The perfect sampler draws graphs from the enumerated posterior: as many as there are chains or, for the
+smaller figure, draws in all. Probabilities are too sure by what they are farther from one half than exact.
+
+{table([*head, "too sure by"], lines, ".3f")}"""
 
 
 # 2. and 3. Ranks, intervals and reliability.
@@ -451,26 +451,26 @@ def summarise_ranks(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def ranks_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+def show_ranks(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    yield "The truth is drawn from laws that differ from the sampler's priors, but for heat's theta. The rows"
-    yield "of the exact posterior under these priors show what that alone does; the sampler should agree with them. The"
-    yield "offset is the mean difference between the share of draws below the truth and the exact probability of that."
-    yield ""
-    yield "| filter | parameter | posterior | p-value of uniform ranks | 50% interval | 90% interval | offset |"
-    yield "|" + "---|" * 7
+    head = ["filter", "parameter", "posterior", "p-value of uniform ranks", "50% interval", "90% interval", "offset"]
+    lines = []
     for row in rows:
-        cells = [row["filter"], row["parameter"], row["posterior"], f"{row['p_value']:.3f}"]
-        cells += [f"{covered:.1%}" for covered in row["coverage"]]
-        cells.append(with_error(*row["offset"]) if row["posterior"] == "sampler" else "")
-        yield "| " + " | ".join(cells) + " |"
-    errors = [f"{np.sqrt(level * (1 - level) / rows[0]['simulations']):.1%}" for level in LEVELS]
+        offset = with_error(*row["offset"]) if row["posterior"] == "sampler" else None
+        lines.append([row["filter"], row["parameter"], row["posterior"], row["p_value"], *row["coverage"], offset])
+    n_simulations = rows[0]["simulations"]
+    errors = " and ".join(f"{np.sqrt(level * (1 - level) / n_simulations):.1%}" for level in LEVELS)
     values = [row["p_value"] for row in rows if row["posterior"] == "sampler"]
-    luck = 1 - (1 - min(values)) ** len(values)
-    yield ""
-    yield f"{rows[0]['simulations']} simulations: standard errors of the coverage are {errors[0]} and {errors[1]}."
-    yield f"The sampler's smallest p-value of {len(values)} is {min(values):.3f}; uniform ranks would show one as small"
-    yield f"in {luck:.0%} of all runs."
+    return f"""\
+The truth is drawn from laws that differ from the sampler's priors, but for heat's theta. The rows
+of the exact posterior under these priors show what that alone does; the sampler should agree with them. The
+offset is the mean difference between the share of draws below the truth and the exact probability of that.
+
+{table(head, lines, ["", "", "", ".3f", ".1%", ".1%", ""])}
+
+{n_simulations} simulations: standard errors of the coverage are {errors}.
+The sampler's smallest p-value of {len(values)} is {min(values):.3f}; uniform ranks would show one as small
+in {1 - (1 - min(values)) ** len(values):.0%} of all runs."""
 
 
 def summarise_reliability(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -507,28 +507,29 @@ def calibration_error(predicted: Array, fraction: Array, counts: Array) -> float
     return float(np.nansum(np.abs(predicted - fraction) * counts) / counts.sum())
 
 
-def reliability_table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A table for people."""
-    yield "| filter | probabilities | pairs | mean probability | share of edges |"
-    yield "|" + "---|" * 5
+def show_reliability(rows: list[dict[str, Any]]) -> str:
+    """Two tables for people."""
+    bins = []
     for row in (row for row in rows if row["posterior"] == "sampler"):
-        bins = zip(row["counts"], row["mean_predicted"], row["fraction_true"], strict=True)
-        for number, (count, predicted, fraction) in enumerate(bins):
+        shares = zip(row["counts"], row["mean_predicted"], row["fraction_true"], strict=True)
+        for number, (count, *measured) in enumerate(shares):
             name = f"{number / N_BINS:.1f} to {(number + 1) / N_BINS:.1f}"
-            measured = [f"{predicted:.3f}", f"{fraction:.3f}"] if count else ["", ""]
-            yield "| " + " | ".join([row["filter"], name, str(count), *measured]) + " |"
-    yield ""
-    yield "| filter | posterior | calibration error | by chance alone: median | 95% quantile |"
-    yield "|" + "---|" * 5
-    for row in rows:
-        figures = [f"{value:.3f}" for value in (row["calibration_error"], *row["by_chance"])]
-        yield "| " + " | ".join([row["filter"], row["posterior"], *figures]) + " |"
+            bins.append([row["filter"], name, count, *(measured if count else [None, None])])
+    errors = [[row["filter"], row["posterior"], row["calibration_error"], *row["by_chance"]] for row in rows]
+    return "\n\n".join(
+        [
+            table(["filter", "probabilities", "pairs", "mean probability", "share of edges"], bins, ".3f"),
+            table(
+                ["filter", "posterior", "calibration error", "by chance alone: median", "95% quantile"], errors, ".3f"
+            ),
+        ]
+    )
 
 
 PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
-    "marginals": (summarise_marginals, marginals_table, "Edge probabilities against enumeration"),
-    "ranks": (summarise_ranks, ranks_table, "Ranks and intervals of theta and of the noise level"),
-    "reliability": (summarise_reliability, reliability_table, "Reliability of the edge probabilities"),
+    "marginals": (summarise_marginals, show_marginals, "Edge probabilities against enumeration"),
+    "ranks": (summarise_ranks, show_ranks, "Ranks and intervals of theta and of the noise level"),
+    "reliability": (summarise_reliability, show_reliability, "Reliability of the edge probabilities"),
 }
 
 
@@ -544,26 +545,17 @@ def run(enumerated: Sequence[Kind], n_systems: int, n_simulations: int, n_jobs: 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, quick="one system of five nodes and ten simulations of each filter", n_jobs=True)
     parser.add_argument("--n-systems", type=int, default=8, help="enumerated systems of each of four kinds")
     parser.add_argument("--n-simulations", type=int, default=150, help="simulated systems of each filter")
-    parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument(
-        "--quick", action="store_true", help="one system of five nodes and ten simulations of each filter"
-    )
     arguments = parser.parse_args()
     if min(arguments.n_systems, arguments.n_simulations) < 1:
         parser.error("--n-systems and --n-simulations should be at least 1")
-    enumerated = ENUMERATED
+    name, enumerated = "calibration", ENUMERATED
     if arguments.quick:
-        enumerated, arguments.n_systems, arguments.n_simulations = ENUMERATED[1::2], 1, 10
+        name, enumerated, arguments.n_systems, arguments.n_simulations = "calibration_quick", ENUMERATED[1::2], 1, 10
     rows = run(enumerated, arguments.n_systems, arguments.n_simulations, arguments.n_jobs)
-    text = "\n\n".join("\n".join([f"## {title}", "", *table(rows[name])]) for name, (_, table, title) in PARTS.items())
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / ("calibration_quick" if arguments.quick else "calibration")
-    stem.with_suffix(".md").write_text(text + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
-    print(text)
+    publish(name, "\n\n".join(f"## {title}\n\n{show(rows[part])}" for part, (_, show, title) in PARTS.items()), rows)
 
 
 if __name__ == "__main__":

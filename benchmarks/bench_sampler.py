@@ -9,20 +9,17 @@ Eight chains are a batch, which one core runs; with 16 chains, the default, both
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+from _results import command_line, publish, table
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
-RESULTS = Path(__file__).parent / "results"
 N_EXPERIMENTS = 10
 PUBLISHED_STEPS_PER_SECOND = {49: 10, 20: 25}
 
@@ -74,28 +71,19 @@ def bench(n_nodes: int, n_repeats: int, n_jobs: int) -> list[dict[str, Any]]:
     return rows
 
 
+def show(rows: list[dict[str, Any]]) -> str:
+    """A table for people."""
+    head = ["nodes", "part", "chains", "steps per second", "over published", "seconds of the fit"]
+    names = "nodes", "part", "chains", "steps_per_second", "over_published", "seconds"
+    return table(head, [[row.get(name) for name in names] for row in rows], ["", "", "", ".0f", ".0f", ".2f"])
+
+
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="one repeat")
-    arguments = parser.parse_args()
+    arguments = command_line(__doc__, quick="one repeat", n_jobs=True).parse_args()
     warnings.simplefilter("ignore")
     rows = [row for n in (20, 49) for row in bench(n, 1 if arguments.quick else 3, arguments.n_jobs)]
-    lines = [
-        "| nodes | part | chains | steps per second | over published | seconds of the fit |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        ratio = f"{row['over_published']:.0f}" if "over_published" in row else ""
-        steps = f"{row['steps_per_second']:.0f}" if "steps_per_second" in row else ""
-        cells = [row["nodes"], row["part"], row["chains"], steps, ratio, f"{row['seconds']:.2f}"]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / ("sampler_quick" if arguments.quick else "sampler")
-    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
-    print("\n".join(lines))
+    publish("sampler_quick" if arguments.quick else "sampler", show(rows), rows)
 
 
 if __name__ == "__main__":
