@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -52,10 +56,21 @@ def publish(name: str, text: str, rows: Any = None) -> None:
     print(text)
 
 
+def all_fitted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame of `identify_many`, or the first error in it: a mean over the systems that went well says little."""
+    failed = frame[frame["error_type"].notna()]
+    if len(failed):
+        name, kind, message = failed.iloc[0][["name", "error_type", "error_message"]]
+        raise RuntimeError(f"system {name}: {kind}: {message}")
+    return frame
+
+
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function returns in a new process, whose peak memory is then its own.
 
     On Linux a process that this one starts counts the memory of this one in its peak. One that a server forks does not.
+    It keeps its warnings to itself, as runs to be measured are too short to be of other use.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as executor:
+    context = multiprocessing.get_context("forkserver")
+    with ProcessPoolExecutor(1, context, initializer=warnings.simplefilter, initargs=("ignore",)) as executor:
         return executor.submit(function, *arguments).result()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
-from _results import command_line, publish, table
+from _results import all_fitted, command_line, publish, table
 from bench_paper import unseen_graphs
 
 from sklearn_graphid import LangevinSystemIdentifier, System, identify_many, load_prior
@@ -81,9 +81,7 @@ def bench(name: str, noise_std: float, n_graphs: int, zip_path: str | None, n_jo
     family = FAMILIES[name]
     prior = None if family.prior is None else load_prior(family.prior)
     identifier = LangevinSystemIdentifier(family.filter, prior, random_state=0)
-    frame = identify_many(identifier, make_systems(name, noise_std, n_graphs, zip_path), n_jobs)
-    if frame["error_type"].notna().any():
-        raise RuntimeError(frame["error_message"].dropna().iloc[0])
+    frame = all_fitted(identify_many(identifier, make_systems(name, noise_std, n_graphs, zip_path), n_jobs))
     return {
         "family": name,
         "noise": noise_std,

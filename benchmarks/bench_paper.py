@@ -16,14 +16,13 @@ import argparse
 import csv
 import itertools
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _results import RESULTS, command_line, publish, table
+from _results import RESULTS, all_fitted, command_line, publish, table
 from train_priors import deezer_split
 
 from sklearn_graphid import (
@@ -87,7 +86,7 @@ def make_case(setting: Setting, adjacency: np.ndarray, n_experiments: int, index
     theta = np.random.default_rng(seeds[0]).uniform(low, high, setting.n_parameters)
     known = hide_edges(adjacency, setting.unknown, random_state=int(seeds[1]))
     X, Y = make_system(adjacency, setting.filter, theta, n_experiments, random_state=int(seeds[2]))
-    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, labels={"graph": index})
+    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, name=str(index), labels={"graph": index})
 
 
 def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callable[[], Any]]:
@@ -120,13 +119,9 @@ def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callabl
 
 def judge(estimator: Any, cases: list[System], n_jobs: int | None = None) -> Iterator[dict[str, Any]]:
     """Fit and measure every system."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        frame = identify_many(estimator, cases, n_jobs, keep_estimators=True)
+    frame = all_fitted(identify_many(estimator, cases, n_jobs, keep_estimators=True))
     for case, row in zip(cases, frame.to_dict("records"), strict=True):
         fitted = row["estimator"]
-        if fitted is None:
-            raise RuntimeError(f"graph {row['graph']}: {row['error_type']}: {row['error_message']}")
         measured = {"graph": row["graph"], "theta_nrmse": row["theta_nrmse"], "seconds": row["seconds"]}
         if fitted.known_edges_.n_unknown:
             curve = edge_reliability_curve(case.true_adjacency, fitted.edge_probabilities_, fitted.known_edges_)

@@ -11,20 +11,27 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
-import numpy as np
 from _results import command_line, publish, table
 
-from sklearn_graphid import LangevinSystemIdentifier, load_prior
+from sklearn_graphid import LangevinSystemIdentifier, System, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
 N_EXPERIMENTS = 10
 PUBLISHED_STEPS_PER_SECOND = {49: 10, 20: 25}
 
 
-def make_case(n_nodes: int) -> tuple[str, Any, np.ndarray, np.ndarray, Any]:
+class Case(NamedTuple):
+    """A system, and what the sampler is told of its process and its graph."""
+
+    system: System
+    filter: str
+    prior: Any
+
+
+def make_case(n_nodes: int) -> Case:
     """The paper's grid at 49 nodes, and an ego-net with heat at 20."""
     if n_nodes == 49:
         graph = make_grid_graphs(1, min_nodes=49, random_state=1)[0]
@@ -34,29 +41,29 @@ def make_case(n_nodes: int) -> tuple[str, Any, np.ndarray, np.ndarray, Any]:
         hub.add_edges_from((n_nodes - 1, node) for node in range(n_nodes - 1))
         graph, name, filter, theta, fraction = nx.to_numpy_array(hub), "deezer-ego-nets", "heat", [0.5], 0.5
     X, Y = make_system(graph, filter, theta=theta, n_experiments=N_EXPERIMENTS, random_state=0)
-    return filter, load_prior(name), X, Y, hide_edges(graph, fraction, random_state=0)
+    return Case(System(X, Y, hide_edges(graph, fraction, random_state=0)), filter, load_prior(name))
 
 
-def seconds_of_fit(identifier: Any, X: np.ndarray, Y: np.ndarray, known: Any, n_repeats: int) -> float:
+def seconds_of_fit(identifier: Any, system: System, n_repeats: int) -> float:
     """Best of several fits; the machine's other work only ever adds to it."""
     times = []
     for _ in range(n_repeats + 1):  # the first one starts the workers, too
         start = time.perf_counter()
-        identifier.fit(X, Y, known)
+        identifier.fit(system.X, system.Y, system.known_mask)
         times.append(time.perf_counter() - start)
     return min(times[1:])
 
 
 def bench(n_nodes: int, n_repeats: int, n_jobs: int) -> list[dict[str, Any]]:
     """Rows of the table for one size."""
-    filter, prior, X, Y, known = make_case(n_nodes)
+    system, filter, prior = make_case(n_nodes)
     common: dict[str, Any] = {"noise_std": 1.0, "n_jobs": n_jobs, "random_state": 0}
     levels = {"n_levels": 10, "n_steps": 20, "sigma_max": 0.5, "sigma_min": 0.03}
     rows: list[dict[str, Any]] = []
 
     def add(part: str, **settings: Any) -> LangevinSystemIdentifier:
         identifier = LangevinSystemIdentifier(filter, prior, **settings, **common)
-        seconds = seconds_of_fit(identifier, X, Y, known, n_repeats)
+        seconds = seconds_of_fit(identifier, system, n_repeats)
         rows.append({"nodes": n_nodes, "part": part, "chains": identifier.n_chains, "seconds": seconds})
         return identifier
 
@@ -65,7 +72,7 @@ def bench(n_nodes: int, n_repeats: int, n_jobs: int) -> list[dict[str, Any]]:
         rate = n_chains * langevin.n_levels * langevin.n_steps / rows[-1]["seconds"]
         rows[-1] |= {"steps_per_second": rate, "over_published": rate / PUBLISHED_STEPS_PER_SECOND[n_nodes]}
     sweeps = add("sweeps", n_levels=1, n_steps=1)
-    n_redrawn = sweeps.n_chains * sweeps.n_sweeps * known.n_unknown
+    n_redrawn = sweeps.n_chains * sweeps.n_sweeps * system.known_mask.n_unknown
     rows[-1] |= {"steps_per_second": n_redrawn / rows[-1]["seconds"]}
     add("both, as by default")
     return rows

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import resource
 import time
-import warnings
 from typing import Any
 
 import networkx as nx
@@ -20,7 +19,7 @@ import numpy as np
 from _results import command_line, in_own_process, publish, table
 from joblib.externals.loky import get_reusable_executor
 
-from sklearn_graphid import LangevinSystemIdentifier, load_prior
+from sklearn_graphid import LangevinSystemIdentifier, System, load_prior
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.metrics import edge_f1_score
 
@@ -28,12 +27,11 @@ N_STEPS = 10
 N_JOBS = 2
 
 
-def make_case(n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+def make_case(n_nodes: int) -> System:
     """A random network, half of it known, with ten experiments."""
-    warnings.simplefilter("ignore")
     graph = nx.to_numpy_array(nx.gnm_random_graph(n_nodes, 2 * n_nodes, seed=0))
     X, Y = make_system(graph, "polynomial", theta=[0.05, 0.08, -0.05], n_experiments=10, random_state=0)
-    return graph, X, Y, hide_edges(graph, 0.5, random_state=0)
+    return System(X, Y, hide_edges(graph, 0.5, random_state=0), true_adjacency=graph)
 
 
 def peak_gigabytes() -> float:
@@ -45,21 +43,22 @@ def peak_gigabytes() -> float:
 
 def measure_default(n_nodes: int, n_chains: int) -> dict[str, Any]:
     """Time and peak memory of a whole fit by the default sampler, which needs no prior for it."""
-    graph, X, Y, known = make_case(n_nodes)
+    system = make_case(n_nodes)
+    identifier = LangevinSystemIdentifier("polynomial", n_chains=n_chains, random_state=0)
     start = time.perf_counter()
-    identifier = LangevinSystemIdentifier("polynomial", n_chains=n_chains, random_state=0).fit(X, Y, known)
+    identifier.fit(system.X, system.Y, system.known_mask)
     return {
         "nodes": n_nodes,
         "chains": n_chains,
         "seconds_of_a_default_fit": time.perf_counter() - start,
-        "f1": edge_f1_score(graph, identifier.adjacency_, known),
+        "f1": edge_f1_score(system.true_adjacency, identifier.adjacency_, system.known_mask),
         "peak_gigabytes": peak_gigabytes(),
     }
 
 
 def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
     """Time per chain-step and peak memory of one short run."""
-    _, X, Y, known = make_case(n_nodes)
+    system = make_case(n_nodes)
     settings: dict[str, Any] = {"n_levels": 1, "sigma_max": 0.5, "sigma_min": 0.5, "noise_std": 1.0, "random_state": 0}
     identifier = LangevinSystemIdentifier(
         "polynomial",
@@ -70,15 +69,15 @@ def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
         n_jobs=N_JOBS,
         **settings,
     )
-    identifier.fit(X, Y, known)  # the workers are up now
+    identifier.fit(system.X, system.Y, system.known_mask)  # the workers are up now
     identifier.set_params(n_steps=N_STEPS)
     start = time.perf_counter()
-    identifier.fit(X, Y, known)
+    identifier.fit(system.X, system.Y, system.known_mask)
     seconds = time.perf_counter() - start
     return {
         "nodes": n_nodes,
         "chains": n_chains,
-        "unknown_pairs": known.n_unknown,
+        "unknown_pairs": system.known_mask.n_unknown,
         "milliseconds_per_chain_step": 1e3 * seconds / (N_STEPS * n_chains),
         "peak_gigabytes": peak_gigabytes(),
     }
