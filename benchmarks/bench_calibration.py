@@ -22,71 +22,34 @@ the sampler's own prior.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _exact_posterior import SEED, Array, Kind, Posterior, enumerate_graphs, make_case, true_noise_std
+from _results import all_fitted, command_line, publish, table
 from joblib import Parallel, delayed
-from scipy import special  # whole, as its functions do not travel to workers by themselves
-from scipy.stats import chisquare, fisk
+from scipy.stats import chisquare
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
     ErdosRenyiPrior,
-    KnownEdges,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
     StochasticBlockPrior,
+    System,
+    compare_identifiers,
+    identify_many,
 )
-from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
-from sklearn_graphid.samplers._theta import _PRIOR_WIDTH  # of theta, relative to the gain: part of the model
 
-RESULTS = Path(__file__).parent / "results"
-SEED = 20_180_418
 LEVELS = (0.5, 0.9)  # of the credible intervals
 N_BINS = 10  # of ranks, and of edge probabilities
 N_PERFECT = 100  # repetitions of a perfect sampler
 LANGEVIN = {"n_sweeps": 0, "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
 SHORT_RUN = {"n_levels": 5, "n_steps": 2}
-THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)[1:]  # the prior vanishes at zero
-LOG_NOISE_GRID = np.linspace(np.log(0.05), np.log(20), 240)
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
-
-class Kind(NamedTuple):
-    """A family of random systems."""
-
-    number: int  # part of the seed
-    filter: PolynomialFilter | HeatDiffusionFilter
-    prior: ErdosRenyiPrior | StochasticBlockPrior
-    n_nodes: int
-    unknown: float  # share of the pairs
-    n_experiments: int
-    input_scale: float
-    theta_scale: float | None  # standard deviation of a polynomial's coefficients
-    noise_range: tuple[float, float] = (1.0, 1.0)
-
-    @property
-    def name(self) -> str:
-        """What tables call the filter."""
-        return "heat" if isinstance(self.filter, HeatDiffusionFilter) else "polynomial"
-
-    def edge_probability(self) -> Array:
-        """Of every pair, under the prior."""
-        if isinstance(self.prior, ErdosRenyiPrior):
-            return np.full((self.n_nodes, self.n_nodes), self.prior.p)
-        labels = np.asarray(self.prior.labels)
-        return np.asarray(self.prior.probabilities, dtype=float)[np.ix_(labels, labels)]
-
-
 BLOCKS = [[0.6, 0.15], [0.15, 0.4]]
 ENUMERATED = (
     Kind(1, PolynomialFilter(1), ErdosRenyiPrior(0.3), 4, 0.8, 3, 3.0, 0.5),
@@ -100,133 +63,6 @@ SIMULATED = (
 )
 
 
-class System(NamedTuple):
-    """A network whose answer is known."""
-
-    adjacency: Array
-    theta: Array
-    noise_std: float
-    known: KnownEdges
-    X: Array
-    Y: Array
-
-
-def heat_law(filter: HeatDiffusionFilter) -> Any:
-    """The prior of heat's theta: log-logistic with the quartiles that the filter names."""
-    low, high = filter.initial_low, filter.initial_high
-    return fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high))
-
-
-def make_case(kind: Kind, index: int) -> System:
-    """Draw a graph from the prior, theta and the noise level from their laws, and simulate."""
-    drawing, hiding, simulating = np.random.SeedSequence([SEED, kind.number, index]).generate_state(3)
-    rng = np.random.default_rng(drawing)
-    upper = np.triu(rng.random((kind.n_nodes, kind.n_nodes)) < kind.edge_probability(), 1)
-    adjacency = (upper | upper.T).astype(float)
-    if isinstance(kind.filter, HeatDiffusionFilter):
-        law = heat_law(kind.filter)
-        theta = law.ppf(rng.random(1) * law.cdf(kind.filter.theta_max))
-    else:
-        theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
-    noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
-    known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
-    settings = {"n_experiments": kind.n_experiments, "input_scale": kind.input_scale, "noise_std": noise_std}
-    X, Y = make_system(adjacency, kind.filter, theta, random_state=int(simulating), **settings)
-    return System(adjacency, theta, noise_std, known, X, Y)
-
-
-# The exact posterior. Every function works on all graphs (the first axis) and on a grid (the second).
-
-
-class Terms(NamedTuple):
-    """What is known of the posterior before the graphs are weighed against one another."""
-
-    log_evidence: Array  # (graphs, grid), up to a constant
-    theta_below: Array  # (graphs, grid, parameters), the probability that theta is below the truth
-    noise_below: Array  # (graphs, grid), likewise the noise level
-
-
-class Posterior(NamedTuple):
-    """The exact answer."""
-
-    bits: Array  # (graphs, unknown pairs)
-    probability: Array  # (graphs,)
-    theta_below: Array  # (parameters,)
-    noise_below: float
-
-    @property
-    def marginals(self) -> Array:
-        """Of the unknown pairs."""
-        return self.probability @ self.bits
-
-
-def theta_width(system: System) -> float:
-    """Standard deviation of theta's Gaussian prior."""
-    return float(_PRIOR_WIDTH * np.sqrt((system.Y**2).mean() / (system.X**2).mean()))
-
-
-def polynomial_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
-    """theta is Gaussian given the graph and the noise; the grid is that of the noise level."""
-    powers = [np.broadcast_to(system.X, (len(graphs), *system.X.shape))]
-    while len(powers) < len(system.theta):
-        powers.append(powers[-1] @ graphs)
-    design = np.stack([power.reshape(len(graphs), -1) for power in powers], axis=2)
-    outputs = system.Y.ravel()
-    variance = np.exp(2 * LOG_NOISE_GRID) if noise_std is None else np.array([noise_std**2])
-    gram = (design.mT @ design)[:, None] / variance[:, None, None]
-    covariance = np.linalg.inv(gram + np.eye(design.shape[2]) / theta_width(system) ** 2)
-    slope = (outputs @ design)[:, None] / variance[:, None]
-    mean = (covariance @ slope[..., None])[..., 0]
-    exponent = -0.5 * (outputs @ outputs / variance - (slope * mean).sum(2)) - 0.5 * len(outputs) * np.log(variance)
-    # 1 / temperature multiplies all that stands in the exponent, theta's prior included, before the integral.
-    log_evidence = exponent / temperature + 0.5 * np.linalg.slogdet(covariance)[1]
-    spread = np.sqrt(temperature * np.diagonal(covariance, axis1=2, axis2=3))
-    return Terms(
-        log_evidence,
-        theta_below=special.ndtr((system.theta - mean) / spread),
-        noise_below=np.broadcast_to(_below(0.5 * np.log(variance), np.log(system.noise_std)), log_evidence.shape),
-    )
-
-
-def heat_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
-    """The grid is that of theta; the prior 1 / variance makes the law of the variance an inverse gamma law."""
-    eigenvalues, vectors = np.linalg.eigh(graphs.sum(2)[..., None] * np.eye(graphs.shape[1]) - graphs)
-    inputs, outputs = system.X @ vectors, system.Y @ vectors
-    decay = np.exp(-THETA_GRID[:, None] * eigenvalues[:, None])  # (graphs, grid, nodes)
-    crossed, squared = (inputs * outputs).sum(1)[:, None], (inputs**2).sum(1)[:, None]
-    squares = (system.Y**2).sum() - (2 * decay * crossed - decay**2 * squared).sum(2)
-    shape = 0.5 * system.Y.size
-    if noise_std is None:
-        log_density = -shape * np.log(squares)
-        noise_below = special.gammaincc(shape, 0.5 * squares / system.noise_std**2)
-    else:
-        log_density = -0.5 * squares / noise_std**2
-        noise_below = np.full_like(squares, 0.5)
-    log_density += heat_law(HeatDiffusionFilter()).logpdf(THETA_GRID)
-    theta_below = np.broadcast_to(_below(THETA_GRID, system.theta[0])[:, None], (*squares.shape, 1))
-    return Terms(log_density / temperature, theta_below, noise_below)
-
-
-def _below(grid: Array, value: float) -> Array:
-    """Share of every grid point's cell that lies below the value."""
-    return np.clip((value - grid) / np.gradient(grid) + 0.5, 0, 1) if len(grid) > 1 else np.full(1, 0.5)
-
-
-def enumerate_graphs(
-    kind: Kind, system: System, noise_std: float | None, temperature: float = 1.0, even_odds: bool = False
-) -> Posterior:
-    """Try every graph on the unknown pairs; with even odds every graph is as likely as any other a priori."""
-    bits = np.array(list(itertools.product((0.0, 1.0), repeat=system.known.n_unknown)))
-    evidence = heat_terms if kind.name == "heat" else polynomial_terms
-    terms = evidence(system, system.known.fill(bits), noise_std, temperature)
-    odds = special.logit(kind.edge_probability()[system.known.unknown_pairs()])
-    log_prior = np.zeros(len(bits)) if even_odds else bits @ odds
-    log_posterior = terms.log_evidence + log_prior[:, None] / temperature
-    weights = np.exp(log_posterior - special.logsumexp(log_posterior))
-    theta_below = (weights[..., None] * terms.theta_below).sum((0, 1))
-    return Posterior(bits, weights.sum(1), theta_below, float((weights * terms.noise_below).sum()))
-
-
 # 1. Edge marginals.
 
 
@@ -237,28 +73,37 @@ class Answer(NamedTuple):
     n_draws: tuple[int, ...]  # empty for a method that draws nothing
 
 
-def answers(kind: Kind, system: System, seed: int) -> Iterator[tuple[str, Answer]]:
-    """Every method's edge probabilities."""
-    data = system.X, system.Y, system.known
+def methods(kind: Kind, noise_std: float, seed: int) -> dict[str, Any]:
+    """An estimator for each method's name."""
     prior: Any = {"filter": kind.filter, "prior": kind.prior, "random_state": seed}
-    told: Any = {"noise_std": system.noise_std}
-    samplers = {
+    told: Any = {"noise_std": noise_std}
+    return {
         "ours": LangevinSystemIdentifier(**prior, **told),
         "ours, noise unknown": LangevinSystemIdentifier(**prior),
         "langevin, derived step": LangevinSystemIdentifier(**prior, **told, **LANGEVIN),
         "likelihood": LikelihoodLangevinIdentifier(kind.filter, random_state=seed, **told),
+        "paper": LangevinSystemIdentifier(**prior, **{**PAPER_SETTINGS, "n_chains": 16}),
+        "adam": AdamSystemIdentifier(kind.filter, random_state=seed),
     }
-    for method, sampler in samplers.items():
-        sampler.fit(*data)
-        n_chains, n_draws = n_kept_chains(sampler), len(sampler.theta_samples_)
-        # Langevin dynamics keeps the ends of its chains alone.
-        yield method, Answer(sampler.edge_probabilities_, (n_chains,) if n_draws == n_chains else (n_chains, n_draws))
-    # The published estimate is the end of the first chain; more chains tell which law that is a draw from.
-    paper = LangevinSystemIdentifier(**prior, **{**PAPER_SETTINGS, "n_chains": 16}).fit(*data)
-    yield "paper, one chain", Answer(paper.adjacency_.astype(float), (1,))
-    yield "paper, 16 chains", Answer(paper.edge_probabilities_, (16,))
-    adam = AdamSystemIdentifier(kind.filter, random_state=seed).fit(*data)
-    yield "adam", Answer(adam.edge_probabilities_, ())
+
+
+def answers(kind: Kind, system: System, seed: int) -> dict[str, Answer]:
+    """Every method's edge probabilities."""
+    comparison = compare_identifiers(methods(kind, true_noise_std(system), seed), [system], keep_estimators=True)
+    fitted = all_fitted(comparison.frame).set_index("method")["estimator"]
+    paper, adam = fitted.pop("paper"), fitted.pop("adam")
+    return {method: answer_of(sampler) for method, sampler in fitted.items()} | {
+        # The published estimate is the end of the first chain; more chains tell which law that is a draw from.
+        "paper, one chain": Answer(paper.adjacency_.astype(float), (1,)),
+        "paper, 16 chains": Answer(paper.edge_probabilities_, (16,)),
+        "adam": Answer(adam.edge_probabilities_, ()),
+    }
+
+
+def answer_of(sampler: Any) -> Answer:
+    """A sampler's edge probabilities; Langevin dynamics keeps the ends of its chains alone."""
+    n_chains, n_draws = n_kept_chains(sampler), len(sampler.theta_samples_)
+    return Answer(sampler.edge_probabilities_, (n_chains,) if n_draws == n_chains else (n_chains, n_draws))
 
 
 def n_kept_chains(sampler: Any) -> int:
@@ -268,7 +113,7 @@ def n_kept_chains(sampler: Any) -> int:
 
 def targets(kind: Kind, system: System) -> dict[str, Posterior]:
     """The posterior, and what methods that leave something out could aim at instead."""
-    noise_std = system.noise_std
+    noise_std = true_noise_std(system)
     return {
         "posterior": enumerate_graphs(kind, system, noise_std),
         "posterior, noise unknown": enumerate_graphs(kind, system, None),
@@ -298,11 +143,8 @@ def perfect_errors(exact: Posterior, n_draws: int, seed: Any) -> Array:
 def compare(kind: Kind, index: int) -> list[dict[str, Any]]:
     """Every method on one system."""
     system = make_case(kind, index)
-    exact = targets(kind, system)
+    exact, found = targets(kind, system), answers(kind, system, seed=index)
     lines = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = dict(answers(kind, system, seed=index))
     for method, aims in AIMS.items():
         answer = found[method]
         for aim in aims:
@@ -314,7 +156,7 @@ def compare(kind: Kind, index: int) -> list[dict[str, Any]]:
                     "system": index,
                     "method": method,
                     "against": aim,
-                    "edge_probabilities": answer.edge_probabilities[system.known.unknown_pairs()].tolist(),
+                    "edge_probabilities": answer.edge_probabilities[system.known_mask.unknown_pairs()].tolist(),
                     "exact": exact[aim].marginals.tolist(),
                     "perfect_mean": [errors.mean() for errors in perfect],
                     "perfect_largest": [errors.max(1).tolist() for errors in perfect],
@@ -364,18 +206,21 @@ def _surer(found: Array, exact: Array) -> Array:
     return np.sign(exact - 0.5) * (found - exact)
 
 
-def marginals_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+def show_marginals(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    yield "The perfect sampler draws graphs from the enumerated posterior: as many as there are chains or, for the"
-    yield "smaller figure, draws in all. Probabilities are too sure by what they are farther from one half than exact."
-    yield ""
-    yield "| filter | method | against | mean error | perfect sampler | largest error | perfect sampler | too sure by |"
-    yield "|" + "---|" * 8
+    head = ["filter", "method", "against", "mean error", "perfect sampler", "largest error", "perfect sampler"]
+    lines = []
     for row in rows:
-        floors = [" or ".join(f"{value:.3f}" for value in row[name]) for name in ("perfect_mean", "perfect_largest")]
-        sure = with_error(*row["too_sure"])
-        cells = [row["filter"], row["method"], row["against"], f"{row['mean']:.3f}", floors[0]]
-        yield "| " + " | ".join([*cells, f"{row['largest']:.3f}", floors[1], sure]) + " |"
+        mean, largest = (
+            " or ".join(f"{value:.3f}" for value in row[name]) for name in ("perfect_mean", "perfect_largest")
+        )
+        line = [row["filter"], row["method"], row["against"], row["mean"], mean, row["largest"], largest]
+        lines.append([*line, with_error(*row["too_sure"])])
+    return f"""\
+The perfect sampler draws graphs from the enumerated posterior: as many as there are chains or, for the
+smaller figure, draws in all. Probabilities are too sure by what they are farther from one half than exact.
+
+{table([*head, "too sure by"], lines, ".3f")}"""
 
 
 # 2. and 3. Ranks, intervals and reliability.
@@ -385,24 +230,23 @@ def simulate(kind: Kind, index: int) -> dict[str, Any]:
     """Draw a truth, fit, and say where the truth lies in the posterior."""
     system = make_case(kind, index)
     exact = enumerate_graphs(kind, system, noise_std=None)
+    # Chains with one seed for all systems would draw the same numbers, and the ranks would share their chance.
     identifier = LangevinSystemIdentifier(kind.filter, kind.prior, random_state=index, **SHORT_RUN)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        identifier.fit(system.X, system.Y, system.known)
-    truth = np.append(system.theta, system.noise_std)
-    draws = np.column_stack([identifier.theta_samples_, identifier.noise_std_samples_])
-    ends = [np.vstack([identifier.theta_interval(level), identifier.noise_std_interval(level)]) for level in LEVELS]
-    unknown = system.known.unknown_pairs()
+    (fitted,) = all_fitted(identify_many(identifier, [system], keep_estimators=True))["estimator"]
+    truth = np.append(system.true_theta, true_noise_std(system))
+    draws = np.column_stack([fitted.theta_samples_, fitted.noise_std_samples_])
+    ends = [np.vstack([fitted.theta_interval(level), fitted.noise_std_interval(level)]) for level in LEVELS]
+    unknown = system.known_mask.unknown_pairs()
     return {
         "filter": kind.name,
         "simulation": index,
-        "parameters": [*identifier.filter_.parameter_names(), "noise"],
-        "place": place_of_truth(draws, truth, n_kept_chains(identifier), np.random.default_rng([SEED, index])).tolist(),
+        "parameters": [*fitted.filter_.parameter_names(), "noise"],
+        "place": place_of_truth(draws, truth, n_kept_chains(fitted), np.random.default_rng([SEED, index])).tolist(),
         "covered": [((low <= truth) & (truth <= high)).tolist() for low, high in (end.T for end in ends)],
         "share_below": (draws < truth).mean(0).tolist(),
         "exact_place": [*exact.theta_below.tolist(), exact.noise_below],
-        "edges": system.adjacency[unknown].tolist(),
-        "edge_probabilities": identifier.edge_probabilities_[unknown].tolist(),
+        "edges": system.true_adjacency[unknown].tolist(),
+        "edge_probabilities": fitted.edge_probabilities_[unknown].tolist(),
         "exact_edge_probabilities": exact.marginals.tolist(),
         "redrawn_edges": redraw(exact, index).tolist(),
     }
@@ -451,26 +295,26 @@ def summarise_ranks(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 }
 
 
-def ranks_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+def show_ranks(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    yield "The truth is drawn from laws that differ from the sampler's priors, but for heat's theta. The rows"
-    yield "of the exact posterior under these priors show what that alone does; the sampler should agree with them. The"
-    yield "offset is the mean difference between the share of draws below the truth and the exact probability of that."
-    yield ""
-    yield "| filter | parameter | posterior | p-value of uniform ranks | 50% interval | 90% interval | offset |"
-    yield "|" + "---|" * 7
+    head = ["filter", "parameter", "posterior", "p-value of uniform ranks", "50% interval", "90% interval", "offset"]
+    lines = []
     for row in rows:
-        cells = [row["filter"], row["parameter"], row["posterior"], f"{row['p_value']:.3f}"]
-        cells += [f"{covered:.1%}" for covered in row["coverage"]]
-        cells.append(with_error(*row["offset"]) if row["posterior"] == "sampler" else "")
-        yield "| " + " | ".join(cells) + " |"
-    errors = [f"{np.sqrt(level * (1 - level) / rows[0]['simulations']):.1%}" for level in LEVELS]
+        offset = with_error(*row["offset"]) if row["posterior"] == "sampler" else None
+        lines.append([row["filter"], row["parameter"], row["posterior"], row["p_value"], *row["coverage"], offset])
+    n_simulations = rows[0]["simulations"]
+    errors = " and ".join(f"{np.sqrt(level * (1 - level) / n_simulations):.1%}" for level in LEVELS)
     values = [row["p_value"] for row in rows if row["posterior"] == "sampler"]
-    luck = 1 - (1 - min(values)) ** len(values)
-    yield ""
-    yield f"{rows[0]['simulations']} simulations: standard errors of the coverage are {errors[0]} and {errors[1]}."
-    yield f"The sampler's smallest p-value of {len(values)} is {min(values):.3f}; uniform ranks would show one as small"
-    yield f"in {luck:.0%} of all runs."
+    return f"""\
+The truth is drawn from laws that differ from the sampler's priors, but for heat's theta. The rows
+of the exact posterior under these priors show what that alone does; the sampler should agree with them. The
+offset is the mean difference between the share of draws below the truth and the exact probability of that.
+
+{table(head, lines, ["", "", "", ".3f", ".1%", ".1%", ""])}
+
+{n_simulations} simulations: standard errors of the coverage are {errors}.
+The sampler's smallest p-value of {len(values)} is {min(values):.3f}; uniform ranks would show one as small
+in {1 - (1 - min(values)) ** len(values):.0%} of all runs."""
 
 
 def summarise_reliability(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -507,28 +351,29 @@ def calibration_error(predicted: Array, fraction: Array, counts: Array) -> float
     return float(np.nansum(np.abs(predicted - fraction) * counts) / counts.sum())
 
 
-def reliability_table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A table for people."""
-    yield "| filter | probabilities | pairs | mean probability | share of edges |"
-    yield "|" + "---|" * 5
+def show_reliability(rows: list[dict[str, Any]]) -> str:
+    """Two tables for people."""
+    bins = []
     for row in (row for row in rows if row["posterior"] == "sampler"):
-        bins = zip(row["counts"], row["mean_predicted"], row["fraction_true"], strict=True)
-        for number, (count, predicted, fraction) in enumerate(bins):
+        shares = zip(row["counts"], row["mean_predicted"], row["fraction_true"], strict=True)
+        for number, (count, *measured) in enumerate(shares):
             name = f"{number / N_BINS:.1f} to {(number + 1) / N_BINS:.1f}"
-            measured = [f"{predicted:.3f}", f"{fraction:.3f}"] if count else ["", ""]
-            yield "| " + " | ".join([row["filter"], name, str(count), *measured]) + " |"
-    yield ""
-    yield "| filter | posterior | calibration error | by chance alone: median | 95% quantile |"
-    yield "|" + "---|" * 5
-    for row in rows:
-        figures = [f"{value:.3f}" for value in (row["calibration_error"], *row["by_chance"])]
-        yield "| " + " | ".join([row["filter"], row["posterior"], *figures]) + " |"
+            bins.append([row["filter"], name, count, *(measured if count else [None, None])])
+    errors = [[row["filter"], row["posterior"], row["calibration_error"], *row["by_chance"]] for row in rows]
+    return "\n\n".join(
+        [
+            table(["filter", "probabilities", "pairs", "mean probability", "share of edges"], bins, ".3f"),
+            table(
+                ["filter", "posterior", "calibration error", "by chance alone: median", "95% quantile"], errors, ".3f"
+            ),
+        ]
+    )
 
 
 PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
-    "marginals": (summarise_marginals, marginals_table, "Edge probabilities against enumeration"),
-    "ranks": (summarise_ranks, ranks_table, "Ranks and intervals of theta and of the noise level"),
-    "reliability": (summarise_reliability, reliability_table, "Reliability of the edge probabilities"),
+    "marginals": (summarise_marginals, show_marginals, "Edge probabilities against enumeration"),
+    "ranks": (summarise_ranks, show_ranks, "Ranks and intervals of theta and of the noise level"),
+    "reliability": (summarise_reliability, show_reliability, "Reliability of the edge probabilities"),
 }
 
 
@@ -544,26 +389,17 @@ def run(enumerated: Sequence[Kind], n_systems: int, n_simulations: int, n_jobs: 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, quick="one system of five nodes and ten simulations of each filter", n_jobs=True)
     parser.add_argument("--n-systems", type=int, default=8, help="enumerated systems of each of four kinds")
     parser.add_argument("--n-simulations", type=int, default=150, help="simulated systems of each filter")
-    parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument(
-        "--quick", action="store_true", help="one system of five nodes and ten simulations of each filter"
-    )
     arguments = parser.parse_args()
     if min(arguments.n_systems, arguments.n_simulations) < 1:
         parser.error("--n-systems and --n-simulations should be at least 1")
-    enumerated = ENUMERATED
+    name, enumerated = "calibration", ENUMERATED
     if arguments.quick:
-        enumerated, arguments.n_systems, arguments.n_simulations = ENUMERATED[1::2], 1, 10
+        name, enumerated, arguments.n_systems, arguments.n_simulations = "calibration_quick", ENUMERATED[1::2], 1, 10
     rows = run(enumerated, arguments.n_systems, arguments.n_simulations, arguments.n_jobs)
-    text = "\n\n".join("\n".join([f"## {title}", "", *table(rows[name])]) for name, (_, table, title) in PARTS.items())
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / ("calibration_quick" if arguments.quick else "calibration")
-    stem.with_suffix(".md").write_text(text + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
-    print(text)
+    publish(name, "\n\n".join(f"## {title}\n\n{show(rows[part])}" for part, (_, show, title) in PARTS.items()), rows)
 
 
 if __name__ == "__main__":

@@ -10,20 +10,16 @@ has the same inputs, hidden pairs and, up to its scale, the same noise.
 
 from __future__ import annotations
 
-import argparse
-import json
-import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
+from _results import all_fitted, command_line, publish, table
 from bench_paper import unseen_graphs
 
 from sklearn_graphid import LangevinSystemIdentifier, System, identify_many, load_prior
 from sklearn_graphid.datasets import hide_edges, make_system
 
-RESULTS = Path(__file__).parent / "results"
 NOISE = (1.0, 0.3, 0.1, 0.03, 0.01)
 LINES_OF_30_BUSES = (
     "1-2 1-3 2-4 3-4 2-5 2-6 4-6 5-7 6-7 6-8 6-9 6-10 9-11 9-10 4-12 12-13 12-14 12-15 12-16 14-15 16-17 15-18 18-19 "
@@ -85,9 +81,7 @@ def bench(name: str, noise_std: float, n_graphs: int, zip_path: str | None, n_jo
     family = FAMILIES[name]
     prior = None if family.prior is None else load_prior(family.prior)
     identifier = LangevinSystemIdentifier(family.filter, prior, random_state=0)
-    frame = identify_many(identifier, make_systems(name, noise_std, n_graphs, zip_path), n_jobs)
-    if frame["error_type"].notna().any():
-        raise RuntimeError(frame["error_message"].dropna().iloc[0])
+    frame = all_fitted(identify_many(identifier, make_systems(name, noise_std, n_graphs, zip_path), n_jobs))
     return {
         "family": name,
         "noise": noise_std,
@@ -105,29 +99,19 @@ def bench(name: str, noise_std: float, n_graphs: int, zip_path: str | None, n_jo
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, quick="one family, two graphs, two noise levels", n_jobs=True, deezer=True)
     parser.add_argument("--n-graphs", type=int, default=30)
     parser.add_argument("--families", nargs="+", choices=list(FAMILIES), default=list(FAMILIES))
-    parser.add_argument("--zip", dest="zip_path", help="a local deezer_ego_nets.zip")
-    parser.add_argument("--n-jobs", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="one family, two graphs, two noise levels")
     arguments = parser.parse_args()
-    noise = NOISE
+    name, noise = "noise", NOISE
     if arguments.quick:
-        arguments.n_graphs, arguments.families, noise = 2, ["30 buses"], (0.1, 0.01)
-    warnings.simplefilter("ignore")
+        name, arguments.n_graphs, arguments.families, noise = "noise_quick", 2, ["30 buses"], (0.1, 0.01)
     rows = []
-    for name in arguments.families:
+    for family in arguments.families:
         for noise_std in noise:
-            rows.append(bench(name, noise_std, arguments.n_graphs, arguments.zip_path, arguments.n_jobs))
+            rows.append(bench(family, noise_std, arguments.n_graphs, arguments.zip_path, arguments.n_jobs))
             print({key: round(value, 3) if isinstance(value, float) else value for key, value in rows[-1].items()})
-    lines = ["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0])]
-    for row in rows:
-        lines.append("| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()) + " |")
-    stem = RESULTS / ("noise_quick" if arguments.quick else "noise")
-    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
-    print("\n".join(lines))
+    publish(name, table(rows[0], [row.values() for row in rows]), rows)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ import argparse
 import csv
 import itertools
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _results import RESULTS, all_fitted, command_line, publish, table
 from train_priors import deezer_split
 
 from sklearn_graphid import (
@@ -44,7 +44,6 @@ from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter
 from sklearn_graphid.metrics import edge_reliability_curve
 
-RESULTS = Path(__file__).parent / "results"
 N_EXPERIMENTS = (1, 5, 10, 15)
 SEED = 20_240_414
 GRAPHS_AT_ONCE = 10  # between two looks at the results file
@@ -87,7 +86,7 @@ def make_case(setting: Setting, adjacency: np.ndarray, n_experiments: int, index
     theta = np.random.default_rng(seeds[0]).uniform(low, high, setting.n_parameters)
     known = hide_edges(adjacency, setting.unknown, random_state=int(seeds[1]))
     X, Y = make_system(adjacency, setting.filter, theta, n_experiments, random_state=int(seeds[2]))
-    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, labels={"graph": index})
+    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, name=str(index), labels={"graph": index})
 
 
 def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callable[[], Any]]:
@@ -120,13 +119,9 @@ def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callabl
 
 def judge(estimator: Any, cases: list[System], n_jobs: int | None = None) -> Iterator[dict[str, Any]]:
     """Fit and measure every system."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        frame = identify_many(estimator, cases, n_jobs, keep_estimators=True)
+    frame = all_fitted(identify_many(estimator, cases, n_jobs, keep_estimators=True))
     for case, row in zip(cases, frame.to_dict("records"), strict=True):
         fitted = row["estimator"]
-        if fitted is None:
-            raise RuntimeError(f"graph {row['graph']}: {row['error_type']}: {row['error_message']}")
         measured = {"graph": row["graph"], "theta_nrmse": row["theta_nrmse"], "seconds": row["seconds"]}
         if fitted.known_edges_.n_unknown:
             curve = edge_reliability_curve(case.true_adjacency, fitted.edge_probabilities_, fitted.known_edges_)
@@ -150,7 +145,6 @@ def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
     """Do what is not in the results file yet, and return all its lines."""
     lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
     done = {key(line) for line in lines}
-    path.parent.mkdir(exist_ok=True)
     with path.open("a") as file:
         for experiment in arguments.experiments:
             setting = EXPERIMENTS[experiment]
@@ -200,25 +194,26 @@ def pooled_calibration_error(members: list[dict[str, Any]]) -> float:
     return float(gaps.sum() / counts.sum())
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def show(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    head = (
-        "| experiment | method | K | graphs | F1 | paper | AUROC | theta NRMSE | paper | over oracle | ECE | seconds |"
-    )
-    lines = [head, "|" + "---|" * 12]
+    head = ["experiment", "method", "K", "graphs", "F1", "paper", "AUROC", "theta NRMSE", "paper"]
+    lines = []
     for row in rows:
-        place = N_EXPERIMENTS.index(row["K"]) if row["K"] in N_EXPERIMENTS else None
-        cells = [row["experiment"], row["method"], str(row["K"]), str(row["graphs"])]
-        for metric in ("f1", "auroc", "theta_nrmse"):
-            cells.append("{:.3f} ± {:.3f}".format(*row[metric]) if metric in row else "")
-            if metric != "auroc":
-                published = PAPER.get((row["experiment"], row["method"], metric))
-                cells.append(f"{published[place]:.3f}" if published and place is not None else "")
-        cells.append(f"{row['over_oracle']:.2f}" if "over_oracle" in row else "")
-        cells.append(f"{row['calibration_error']:.3f}" if "calibration_error" in row else "")
-        cells.append(f"{row['seconds'][0]:.1f}" if "seconds" in row else "")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        f1, auroc, error = (
+            "{:.3f} ± {:.3f}".format(*row[metric]) if metric in row else None
+            for metric in ("f1", "auroc", "theta_nrmse")
+        )
+        line = [row["experiment"], row["method"], row["K"], row["graphs"]]
+        line += [f1, as_published(row, "f1"), auroc, error, as_published(row, "theta_nrmse")]
+        seconds = row["seconds"][0] if "seconds" in row else None
+        lines.append([*line, row.get("over_oracle"), row.get("calibration_error"), seconds])
+    return table([*head, "over oracle", "ECE", "seconds"], lines, [*[".3f"] * 9, ".2f", ".3f", ".1f"])
+
+
+def as_published(row: dict[str, Any], metric: str) -> float | None:
+    """The paper's figure for a row, where it has one."""
+    published = PAPER.get((row["experiment"], row["method"], metric))
+    return published[N_EXPERIMENTS.index(row["K"])] if published and row["K"] in N_EXPERIMENTS else None
 
 
 def draw(rows: list[dict[str, Any]], stem: Path) -> None:
@@ -286,17 +281,14 @@ def draw(rows: list[dict[str, Any]], stem: Path) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_line(__doc__, quick="three grids, K = 10, our method and Adam", n_jobs=True, deezer=True)
     parser.add_argument("--n-graphs", type=int, default=100)
     parser.add_argument("--experiments", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
     parser.add_argument("--methods", nargs="+", default=["ours", "likelihood", "adam", "oracle"])
     parser.add_argument("--experiments-per-graph", nargs="+", type=int, default=list(N_EXPERIMENTS))
     parser.add_argument("--checkpoints", help="folder with the published networks, for the method 'paper'")
-    parser.add_argument("--zip", dest="zip_path", help="a local deezer_ego_nets.zip")
     parser.add_argument("--development", action="store_true", help="the graphs on which settings may be chosen")
-    parser.add_argument("--n-jobs", type=int, default=2)
     parser.add_argument("--results", default="paper", help="name of the results file")
-    parser.add_argument("--quick", action="store_true", help="three grids, K = 10, our method and Adam")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.n_graphs, arguments.experiments, arguments.experiments_per_graph = 3, ["grids"], [10]
@@ -304,10 +296,8 @@ def main() -> None:
     if "paper" in arguments.methods and not arguments.checkpoints:
         parser.error("the method 'paper' runs the published networks; say where they are by --checkpoints")
     rows = list(summarise(run(arguments, RESULTS / f"{arguments.results}.jsonl")))
-    text = table(rows)
-    (RESULTS / f"{arguments.results}.md").write_text(text + "\n")
+    publish(arguments.results, show(rows))
     draw(rows, RESULTS / arguments.results)
-    print(text)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,7 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +24,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import torch
+from _results import command_line, in_own_process, publish, table
 from bench_paper import EXPERIMENTS, judge, make_case, pooled_calibration_error, unseen_graphs
 from sklearn.frozen import FrozenEstimator
 from train_priors import REFERENCE_SIGMAS, deezer_split, denoising_error, grid_split
@@ -35,7 +32,6 @@ from train_priors import REFERENCE_SIGMAS, deezer_split, denoising_error, grid_s
 from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, load_prior
 from sklearn_graphid.nn import build_network, graphs_at_once
 
-RESULTS = Path(__file__).parent / "results"
 CHECKPOINTS = {"grids": "edp_gnn_grids.pth", "deezer-ego-nets": "edp_gnn_deezer_ego_nets.pth"}
 # Reported for the published checkpoints on held-out graphs, and for the best denoiser that sees one pair at a time.
 REPORTED = {
@@ -99,15 +95,7 @@ def bench_forward(n_graphs: int = 16, n_nodes: int = 45) -> list[dict[str, Any]]
 
 
 def peak_memory(architecture: str, n_graphs: int = 16, n_nodes: int = 200) -> float:
-    """Peak memory, in megabytes, of a process that does one forward pass; the libraries' own share is in it."""
-    code = f"from bench_prior import memory_of_forward as m; print(m({architecture!r}, {n_graphs}, {n_nodes}))"
-    code = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), *sys.path]!r}; {code}"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    return float(output.stdout)
-
-
-def memory_of_forward(architecture: str, n_graphs: int, n_nodes: int) -> float:
-    """Called in the process whose memory is measured."""
+    """Peak memory of this process, in megabytes, after one forward pass; the libraries' own share is in it."""
     settings = {"sigmas": list(np.linspace(0.5, 0.03, 10))} if architecture == "edp-gnn" else {}
     network = build_network(architecture, settings, 0).eval()
     with torch.inference_mode():
@@ -212,11 +200,7 @@ def as_table(rows: list[dict[str, Any]]) -> str:
     if "mean" in rows[0]:
         columns += [f"sigma {sigma:g}" for sigma in REFERENCE_SIGMAS]
         rows = [{**row, **_error_cells(row)} for row in rows]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        cells = [row.get(column, "") for column in columns]
-        lines.append("| " + " | ".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in cells) + " |")
-    return "\n".join(lines)
+    return table(columns, [[row.get(column) for column in columns] for row in rows], ".4g")
 
 
 def _error_cells(row: dict[str, Any]) -> dict[str, str]:
@@ -229,12 +213,10 @@ def _error_cells(row: dict[str, Any]) -> dict[str, str]:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--zip", dest="zip_path", help="a local deezer_ego_nets.zip")
+    parser = command_line(__doc__, quick="twenty grids, no Deezer", deezer=True)
     parser.add_argument("--checkpoints", help="folder with the published networks")
     parser.add_argument("--n-graphs", type=int, default=100)
     parser.add_argument("--conditioning-epochs", type=int, default=0, help="0: leave the fourth part out")
-    parser.add_argument("--quick", action="store_true", help="twenty grids, no Deezer")
     arguments = parser.parse_args()
     names = ["grids"] if arguments.quick else ["grids", "deezer-ego-nets"]
     n_graphs = 20 if arguments.quick else arguments.n_graphs
@@ -244,18 +226,15 @@ def main() -> None:
         denoising += bench_denoising(name, unseen[:n_graphs], arguments.checkpoints)
         generation += bench_generation(name, unseen[:n_graphs], training[:n_graphs])
     forward = bench_forward()
-    memory = [{"network": a, "megabytes for 16 graphs of 200 nodes": peak_memory(a)} for a in ("ppgn", "edp-gnn")]
+    megabytes = {network: in_own_process(peak_memory, network) for network in ("ppgn", "edp-gnn")}
+    memory = [{"network": network, "megabytes for 16 graphs of 200 nodes": peak} for network, peak in megabytes.items()]
     parts = {"denoising error per pair": denoising, "forward pass, 16 graphs of 45 nodes": forward}
     parts |= {"memory": memory, "generated graphs, squared MMD against unseen graphs": generation}
     if arguments.conditioning_epochs:
         told = bench_conditioning(arguments.conditioning_epochs, 20)
         parts["grids, a quarter of the pairs unknown: telling the network what is known"] = told
     text = "\n\n".join(f"## {title}\n\n{as_table(rows)}" for title, rows in parts.items())
-    stem = RESULTS / ("prior_quick" if arguments.quick else "prior")
-    RESULTS.mkdir(exist_ok=True)
-    stem.with_suffix(".md").write_text(text + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(parts, indent=2) + "\n")
-    print(text)
+    publish("prior_quick" if arguments.quick else "prior", text, parts)
 
 
 if __name__ == "__main__":

@@ -10,35 +10,28 @@ such networks. Every case runs in a process of its own, so that its peak memory 
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
 import time
-import warnings
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+from _results import command_line, in_own_process, publish, table
 from joblib.externals.loky import get_reusable_executor
 
-from sklearn_graphid import LangevinSystemIdentifier, load_prior
+from sklearn_graphid import LangevinSystemIdentifier, System, load_prior
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.metrics import edge_f1_score
 
-RESULTS = Path(__file__).parent / "results"
 N_STEPS = 10
 N_JOBS = 2
 
 
-def make_case(n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
+def make_case(n_nodes: int) -> System:
     """A random network, half of it known, with ten experiments."""
-    warnings.simplefilter("ignore")
     graph = nx.to_numpy_array(nx.gnm_random_graph(n_nodes, 2 * n_nodes, seed=0))
     X, Y = make_system(graph, "polynomial", theta=[0.05, 0.08, -0.05], n_experiments=10, random_state=0)
-    return graph, X, Y, hide_edges(graph, 0.5, random_state=0)
+    return System(X, Y, hide_edges(graph, 0.5, random_state=0), true_adjacency=graph)
 
 
 def peak_gigabytes() -> float:
@@ -50,21 +43,22 @@ def peak_gigabytes() -> float:
 
 def measure_default(n_nodes: int, n_chains: int) -> dict[str, Any]:
     """Time and peak memory of a whole fit by the default sampler, which needs no prior for it."""
-    graph, X, Y, known = make_case(n_nodes)
+    system = make_case(n_nodes)
+    identifier = LangevinSystemIdentifier("polynomial", n_chains=n_chains, random_state=0)
     start = time.perf_counter()
-    identifier = LangevinSystemIdentifier("polynomial", n_chains=n_chains, random_state=0).fit(X, Y, known)
+    identifier.fit(system.X, system.Y, system.known_mask)
     return {
         "nodes": n_nodes,
         "chains": n_chains,
         "seconds_of_a_default_fit": time.perf_counter() - start,
-        "f1": edge_f1_score(graph, identifier.adjacency_, known),
+        "f1": edge_f1_score(system.true_adjacency, identifier.adjacency_, system.known_mask),
         "peak_gigabytes": peak_gigabytes(),
     }
 
 
 def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
     """Time per chain-step and peak memory of one short run."""
-    _, X, Y, known = make_case(n_nodes)
+    system = make_case(n_nodes)
     settings: dict[str, Any] = {"n_levels": 1, "sigma_max": 0.5, "sigma_min": 0.5, "noise_std": 1.0, "random_state": 0}
     identifier = LangevinSystemIdentifier(
         "polynomial",
@@ -75,28 +69,18 @@ def measure(n_nodes: int, n_chains: int) -> dict[str, Any]:
         n_jobs=N_JOBS,
         **settings,
     )
-    identifier.fit(X, Y, known)  # the workers are up now
+    identifier.fit(system.X, system.Y, system.known_mask)  # the workers are up now
     identifier.set_params(n_steps=N_STEPS)
     start = time.perf_counter()
-    identifier.fit(X, Y, known)
+    identifier.fit(system.X, system.Y, system.known_mask)
     seconds = time.perf_counter() - start
     return {
         "nodes": n_nodes,
         "chains": n_chains,
-        "unknown_pairs": known.n_unknown,
+        "unknown_pairs": system.known_mask.n_unknown,
         "milliseconds_per_chain_step": 1e3 * seconds / (N_STEPS * n_chains),
         "peak_gigabytes": peak_gigabytes(),
     }
-
-
-def apart(function: str, n_nodes: int, n_chains: int) -> dict[str, Any]:
-    """What one of the functions above measures, in a process of its own."""
-    paths = [str(Path(__file__).parent), *sys.path]
-    call = f"print(json.dumps(bench_scaling.{function}({n_nodes}, {n_chains})))"
-    code = f"import json, sys; sys.path[:0] = {paths!r}; import bench_scaling; {call}"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    row: dict[str, Any] = json.loads(output.stdout)
-    return row
 
 
 def growth(rows: list[dict[str, Any]], n_chains: int) -> float:
@@ -106,31 +90,27 @@ def growth(rows: list[dict[str, Any]], n_chains: int) -> float:
     return float(np.polyfit(nodes, times, 1)[0])
 
 
+def show(steps: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
+    """Both tables for people, and what the first one comes to."""
+    head = ["chains", "nodes", "unknown pairs", "ms per chain-step", "peak GB"]
+    names = "chains", "nodes", "unknown_pairs", "milliseconds_per_chain_step", "peak_gigabytes"
+    parts = [table(head, [[row[name] for name in names] for row in steps], ".2f")]
+    for n_chains in dict.fromkeys(row["chains"] for row in steps):
+        parts.append(f"With {n_chains} chains the time grows as the nodes to the power {growth(steps, n_chains):.2f}.")
+    head = ["chains", "nodes", "seconds of a default fit", "F1", "peak GB"]
+    names = "chains", "nodes", "seconds_of_a_default_fit", "f1", "peak_gigabytes"
+    fitted = table(head, [[row[name] for name in names] for row in fits], ["", "", ".1f", ".3f", ".2f"])
+    return "\n\n".join([*parts, fitted])
+
+
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two sizes, four chains")
-    arguments = parser.parse_args()
+    arguments = command_line(__doc__, quick="two sizes, four chains").parse_args()
     sizes = (25, 50) if arguments.quick else (25, 50, 100, 200, 400)
     chain_counts = (4,) if arguments.quick else (1, 16, 64)
-    rows = [apart("measure", n_nodes, n_chains) for n_chains in chain_counts for n_nodes in sizes]
-    lines = ["| chains | nodes | unknown pairs | ms per chain-step | peak GB |", "|---|---|---|---|---|"]
-    for row in rows:
-        step, memory = f"{row['milliseconds_per_chain_step']:.2f}", f"{row['peak_gigabytes']:.2f}"
-        lines.append(f"| {row['chains']} | {row['nodes']} | {row['unknown_pairs']} | {step} | {memory} |")
-    for n_chains in chain_counts:
-        lines.append(f"\nWith {n_chains} chains the time grows as the nodes to the power {growth(rows, n_chains):.2f}.")
-    whole = [apart("measure_default", n_nodes, 4) for n_nodes in sizes]
-    lines += ["\n| chains | nodes | seconds of a default fit | F1 | peak GB |", "|---|---|---|---|---|"]
-    for row in whole:
-        cells = f"{row['seconds_of_a_default_fit']:.1f} | {row['f1']:.3f} | {row['peak_gigabytes']:.2f}"
-        lines.append(f"| {row['chains']} | {row['nodes']} | {cells} |")
-    rows += whole
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / ("scaling_quick" if arguments.quick else "scaling")
-    stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
-    print("\n".join(lines))
+    steps = [in_own_process(measure, n_nodes, n_chains) for n_chains in chain_counts for n_nodes in sizes]
+    fits = [in_own_process(measure_default, n_nodes, 4) for n_nodes in sizes]
+    publish("scaling_quick" if arguments.quick else "scaling", show(steps, fits), steps + fits)
 
 
 if __name__ == "__main__":

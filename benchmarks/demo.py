@@ -9,24 +9,25 @@ seed, so the prior has never seen it.
 from __future__ import annotations
 
 import argparse
-import time
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from sklearn_graphid import (
     AdamSystemIdentifier,
-    KnownEdges,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    System,
+    compare_identifiers,
     load_prior,
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
-from sklearn_graphid.metrics import edge_f1_score, edge_roc_auc_score, theta_nrmse
 from sklearn_graphid.plotting import GraphDisplay
 
 # Training used the seeds 0 and 1. How hard the task is depends on theta, which is drawn as in the paper.
@@ -36,39 +37,14 @@ HIDDEN_SHARE = 0.25
 NOISE_STD = 1.0
 
 
-class Case(NamedTuple):
-    """A network, the process on it, and what the methods get to see of both: X, Y and the known pairs."""
-
-    adjacency: np.ndarray
-    theta: np.ndarray
-    X: np.ndarray
-    Y: np.ndarray
-    known: KnownEdges
-
-    @property
-    def n_hidden_edges(self) -> int:
-        """How many of the hidden pairs are edges."""
-        return int(self.adjacency[self.known.unknown_pairs()].sum())
-
-
-class Result(NamedTuple):
-    """A fitted method and how well it did."""
-
-    name: str
-    identifier: Any
-    f1: float
-    auroc: float
-    theta_error: float
-    seconds: float
-
-
-def make_case(n_experiments: int) -> Case:
+def make_case(n_experiments: int) -> System:
     """Make the grid, hide a part of it, and let signals pass through it."""
     # Row by row the nodes are easily drawn; the methods do not care how they are numbered.
     adjacency = make_grid_graphs(1, shuffle_nodes=False, random_state=NETWORK_SEED)[0]
     theta = np.random.default_rng(THETA_SEED).uniform(-0.1, 0.1, size=3)
     X, Y = make_system(adjacency, "polynomial", theta, n_experiments, noise_std=NOISE_STD, random_state=NETWORK_SEED)
-    return Case(adjacency, theta, X, Y, hide_edges(adjacency, HIDDEN_SHARE, random_state=NETWORK_SEED))
+    known = hide_edges(adjacency, HIDDEN_SHARE, random_state=NETWORK_SEED)
+    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta)
 
 
 def grid_shape(adjacency: np.ndarray) -> tuple[int, int]:
@@ -94,73 +70,70 @@ def methods(n_chains: int) -> dict[str, Any]:
     }
 
 
-def run(name: str, identifier: Any, case: Case) -> Result:
-    """Fit one method and judge it on the hidden pairs."""
-    start = time.perf_counter()
-    identifier.fit(case.X, case.Y, case.known)
-    seconds = time.perf_counter() - start
-    return Result(
-        name,
-        identifier,
-        edge_f1_score(case.adjacency, identifier.adjacency_, case.known),
-        edge_roc_auc_score(case.adjacency, identifier.edge_probabilities_, case.known),
-        theta_nrmse(case.theta, identifier.theta_),
-        seconds,
-    )
+def run(identifiers: dict[str, Any], case: System) -> pd.DataFrame:
+    """Fit every method, and judge it on the hidden pairs; a row for each."""
+    frame = compare_identifiers(identifiers, [case], keep_estimators=True).frame
+    for message in frame["error_message"].dropna():
+        raise ValueError(message)
+    for row in frame[frame["warnings"] != ""].itertuples():
+        print(f"{row.method}: {row.warnings}", file=sys.stderr)
+    return frame
 
 
-def question(case: Case) -> str:
+def question(case: System) -> str:
     """What is asked, in words."""
-    n_nodes, n_edges = len(case.adjacency), int(case.adjacency.sum() / 2)
-    height, width = grid_shape(case.adjacency)
+    n_nodes, n_edges = len(case.true_adjacency), int(case.true_adjacency.sum() / 2)
+    height, width = grid_shape(case.true_adjacency)
     n_extra = n_edges - height * (width - 1) - width * (height - 1)
-    theta = ", ".join(f"{value:.3f}" for value in case.theta)
+    n_hidden_edges = int(case.true_adjacency[case.known_mask.unknown_pairs()].sum())
+    theta = ", ".join(f"{value:.3f}" for value in case.true_theta)
     return (
         f"The network   a grid of {height} x {width} nodes with {n_extra} extra edges, {n_edges} edges in all.\n"
-        f"Hidden        {case.known.n_unknown} of its {n_nodes * (n_nodes - 1) // 2} pairs of nodes; "
-        f"{case.n_hidden_edges} of them are edges.\n"
+        f"Hidden        {case.known_mask.n_unknown} of its {n_nodes * (n_nodes - 1) // 2} pairs of nodes; "
+        f"{n_hidden_edges} of them are edges.\n"
         f"The process   y = (theta_0 I + theta_1 A + theta_2 A^2) x + noise, theta = ({theta}), hidden as well.\n"
         f"Measured      {len(case.X)} experiments: input x, output y.\n"
         f"Asked for     which of the hidden pairs are edges, and theta."
     )
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: pd.DataFrame) -> str:
     """All results, aligned."""
     lines = [f"{'method':<40}{'F1':>6}{'AUROC':>8}{'theta NRMSE':>14}{'seconds':>10}"]
-    for result in results:
-        scores = f"{result.f1:>6.2f}{result.auroc:>8.3f}{result.theta_error:>14.3f}{result.seconds:>10.1f}"
-        lines.append(f"{result.name:<40}{scores}")
+    for row in results.itertuples():
+        scores = f"{row.edge_f1:>6.2f}{row.edge_roc_auc:>8.3f}{row.theta_nrmse:>14.3f}{row.seconds:>10.1f}"
+        lines.append(f"{row.method:<40}{scores}")
     return "\n".join(lines)
 
 
-def answer(case: Case, results: Sequence[Result]) -> str:
+def answer(case: System, results: pd.DataFrame) -> str:
     """What was found, in words."""
-    pairs = case.known.unknown_pairs()
-    hidden = case.adjacency[pairs] == 1
+    pairs = case.known_mask.unknown_pairs()
+    hidden = case.true_adjacency[pairs] == 1
     lines = []
-    for result in results:
-        drawn = result.identifier.adjacency_[pairs] == 1
+    for identifier in results["estimator"]:
+        drawn = identifier.adjacency_[pairs] == 1
         n_found, n_false = int((drawn & hidden).sum()), int((drawn & ~hidden).sum())
-        name = type(result.identifier).__name__
-        lines.append(f"{name} found {n_found} of the {case.n_hidden_edges} hidden edges and drew {n_false} false ones.")
+        name = type(identifier).__name__
+        lines.append(f"{name} found {n_found} of the {hidden.sum()} hidden edges and drew {n_false} false ones.")
     return "\n".join(lines)
 
 
-def draw(case: Case, result: Result, path: Path) -> None:
+def draw(case: System, identifier: Any, path: Path) -> None:
     """Draw the truth, what is known, and what was inferred, side by side."""
-    height, width = grid_shape(case.adjacency)
+    adjacency, known = case.true_adjacency, case.known_mask
+    height, width = grid_shape(adjacency)
     row, column = np.divmod(np.arange(height * width), width)
     look: dict[str, Any] = {"pos": np.column_stack([row, -column] if height > width else [column, -row])}
     hidden = {"inferred": {"label": "hidden edge", "color": "black", "linewidth": 2.6}}
     found = {"found": {"label": "found, the wider the surer"}}
     figure = Figure(figsize=(13.5, 4.6), layout="constrained")
     truth_ax, known_ax, inferred_ax = figure.subplots(1, 3)
-    GraphDisplay.from_predictions(case.adjacency, case.known, ax=truth_ax, styles=hidden, **look)
-    GraphDisplay.from_predictions(case.known.values, case.known, ax=known_ax, show_unknown=True, **look)
-    GraphDisplay.from_estimator(result.identifier, true_adjacency=case.adjacency, ax=inferred_ax, styles=found, **look)
+    GraphDisplay.from_predictions(adjacency, known, ax=truth_ax, styles=hidden, **look)
+    GraphDisplay.from_predictions(known.values, known, ax=known_ax, show_unknown=True, **look)
+    GraphDisplay.from_estimator(identifier, true_adjacency=adjacency, ax=inferred_ax, styles=found, **look)
     titles = {
-        truth_ax: ("The network", f"{len(case.adjacency)} nodes, {int(case.adjacency.sum() / 2)} edges"),
+        truth_ax: ("The network", f"{len(adjacency)} nodes, {int(adjacency.sum() / 2)} edges"),
         known_ax: ("What is known", f"{HIDDEN_SHARE:.0%} of all pairs may or may not be edges"),
         inferred_ax: ("What was inferred", f"from {len(case.X)} noisy inputs and outputs, and a prior for grids"),
     }
@@ -170,7 +143,7 @@ def draw(case: Case, result: Result, path: Path) -> None:
     figure.savefig(path, dpi=100)
 
 
-def main(arguments: Sequence[str] | None = None) -> list[Result]:
+def main(arguments: Sequence[str] | None = None) -> pd.DataFrame:
     """Run the demo.
 
     Parameters
@@ -180,8 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
 
     Returns
     -------
-    list of Result
-        One for each method, the first of which is drawn.
+    DataFrame
+        A row for each method, the first of which is drawn; that of `compare_identifiers`.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("demo.png"), help="where the picture goes")
@@ -190,10 +163,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     options = parser.parse_args(arguments)
     case = make_case(options.n_experiments)
     print(question(case), end="\n\n", flush=True)
-    results = [run(name, identifier, case) for name, identifier in methods(options.n_chains).items()]
+    results = run(methods(options.n_chains), case)
     print(table(results), end="\n\n")
     print(answer(case, results), end="\n\n")
-    draw(case, results[0], options.output)
+    draw(case, results["estimator"][0], options.output)
     print(f"{options.output} shows the network, what was known of it, and what the first method inferred.")
     return results
 

@@ -6,10 +6,11 @@ python benchmarks/run_all.py --zip path/to/deezer_ego_nets.zip
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
+
+from _results import command_line
 
 BENCHMARKS = (
     "bench_sampler.py",
@@ -24,14 +25,11 @@ NEED_DEEZER = ("bench_noise.py", "bench_prior.py", "bench_paper.py")
 
 def main() -> None:
     """Read the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--zip", help="a local deezer_ego_nets.zip")
-    arguments = parser.parse_args()
+    arguments = command_line(__doc__, quick="the quick version of each", deezer=True).parse_args()
     for name in BENCHMARKS:
         command = [sys.executable, str(Path(__file__).parent / name)]
         command += ["--quick"] if arguments.quick else []
-        command += ["--zip", arguments.zip] if arguments.zip and name in NEED_DEEZER else []
+        command += ["--zip", arguments.zip_path] if arguments.zip_path and name in NEED_DEEZER else []
         print(f"\n# {name}", flush=True)
         subprocess.run(command, check=True)
 

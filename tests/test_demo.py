@@ -34,8 +34,8 @@ def test_demo_prints_a_table_and_writes_a_picture(demo, tmp_path, capsys):
     names = ["LangevinSystemIdentifier", "LikelihoodLangevinIdentifier", "AdamSystemIdentifier"]
     assert [row[0] for row in rows] == names
     case = demo.make_case(4)
-    for row, result in zip(rows, results, strict=True):
-        f1 = edge_f1_score(case.adjacency, result.identifier.adjacency_, case.known)
+    for row, identifier in zip(rows, results["estimator"], strict=True):
+        f1 = edge_f1_score(case.true_adjacency, identifier.adjacency_, case.known_mask)
         assert row[1] == f"{f1:.2f}"
         assert f"{row[0]} found" in printed
     widths = {len(line) for line in printed.splitlines() if re.search(r" prior +\d|theta NRMSE", line)}

@@ -1,0 +1,231 @@
+"""Calibration, parameters and traces: what is drawn is what was asked for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from display_cases import KNOWN, RIGHT, RING, WRONG, extents, legend_texts, overlap
+
+from sklearn_graphid.metrics import edge_calibration_error, edge_reliability_curve
+from sklearn_graphid.plotting import EdgeCalibrationDisplay, ThetaDisplay, TraceDisplay
+
+# Calibration
+
+
+def test_calibration_draws_the_curve_of_the_metric():
+    display = EdgeCalibrationDisplay.from_predictions(RING, WRONG, KNOWN, n_bins=5)
+    curve = edge_reliability_curve(RING, WRONG, KNOWN, n_bins=5)
+    filled = curve.counts > 0
+    np.testing.assert_array_equal(display.line_.get_xdata(), curve.mean_predicted[filled])
+    np.testing.assert_array_equal(display.line_.get_ydata(), curve.fraction_true[filled])
+    assert display.calibration_error == pytest.approx(edge_calibration_error(RING, WRONG, KNOWN, n_bins=5))
+    assert legend_texts(display.ax_) == [f"edges (error {display.calibration_error:.3f})"]
+    (bars, _) = display.counts_ax_.patches
+    np.testing.assert_array_equal(bars.get_data().values, curve.counts)
+
+
+def test_calibration_intervals_are_wilsons():
+    # Newcombe (1998), table I: 81 of 263 has the Wilson interval 0.2553 to 0.3662, 0 of 20 has 0 to 0.1611.
+    display = EdgeCalibrationDisplay(
+        mean_predicted=np.array([0.1, 0.3]), fraction_true=np.array([0.0, 81 / 263]), counts=np.array([20, 263])
+    ).plot()
+    ends = [segment[:, 1] for segment in display.intervals_.get_segments()]
+    np.testing.assert_allclose(ends, [[0, 0.1611], [0.2553, 0.3662]], atol=1e-4)
+
+
+def test_calibration_pools_systems():
+    display = EdgeCalibrationDisplay.from_predictions([RING, RING], [WRONG, RIGHT], [KNOWN, KNOWN])
+    assert display.counts.sum() == 6
+
+
+def test_calibration_from_estimators(identifier, optimizer, system):
+    truth = system[0]
+    one = EdgeCalibrationDisplay.from_estimator(identifier, truth)
+    given = EdgeCalibrationDisplay.from_predictions(truth, identifier.edge_probabilities_, identifier.known_edges_)
+    np.testing.assert_array_equal(one.counts, given.counts)
+    assert legend_texts(one.ax_)[0].startswith("LangevinSystemIdentifier (error")
+    pooled = EdgeCalibrationDisplay.from_estimator([identifier, optimizer], [truth, truth], name="both")
+    assert pooled.counts.sum() == 2 * one.counts.sum()
+    assert legend_texts(pooled.ax_)[0].startswith("both (error")
+    with pytest.raises(ValueError, match="empty list"):
+        EdgeCalibrationDisplay.from_estimator([], [])
+
+
+def test_calibration_adds_a_second_curve_to_the_same_panels():
+    first = EdgeCalibrationDisplay.from_predictions(RING, WRONG, KNOWN, name="first")
+    second = EdgeCalibrationDisplay.from_predictions(RING, RIGHT, KNOWN, name="second", ax=first.ax_, linestyle="--")
+    assert second.counts_ax_ is first.counts_ax_
+    assert len(legend_texts(first.ax_)) == 2
+    alone = EdgeCalibrationDisplay.from_predictions(RING, RIGHT, KNOWN, show_counts=False)
+    assert alone.counts_ax_ is None
+    assert alone.ax_.get_xlabel() == first.counts_ax_.get_xlabel() == "probability given to the edge"
+
+
+# Parameters
+
+
+def test_theta_has_a_panel_for_each_parameter(identifier):
+    truth = [0.05, 0.1, -0.05]
+    display = ThetaDisplay.from_estimator(identifier, true_theta=truth, interval=0.8, bins=7)
+    assert [ax.get_xlabel() for ax in display.ax_] == [r"$\theta_{0}$", r"$\theta_{1}$", r"$\theta_{2}$"]
+    expected = np.quantile(identifier.theta_samples_, [0.1, 0.9], axis=0).T
+    np.testing.assert_allclose(display.intervals_, expected)
+    for parameter, ax in enumerate(display.ax_):
+        interval, estimate, true_value = ax.lines
+        np.testing.assert_allclose(interval.get_xdata(), expected[parameter])
+        assert estimate.get_xdata()[0] == identifier.theta_[parameter]
+        assert true_value.get_xdata()[0] == truth[parameter]
+        assert sum(bar.get_height() for bar in ax.patches) == len(identifier.theta_samples_)
+    (legend,) = display.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["draws", "80 % interval", "estimate", "truth"]
+
+
+def test_theta_from_predictions_needs_draws_only():
+    draws = np.random.default_rng(0).normal(size=(50, 2))
+    figure, ax = plt.subplots()
+    display = ThetaDisplay.from_predictions(draws, parameter_names=["rate", "b_1"], ax=ax)
+    assert display.figure_ is figure
+    assert [panel.get_xlabel() for panel in display.ax_] == ["rate", "$b_{1}$"]
+    assert [len(panel.lines) for panel in display.ax_] == [1, 1]
+    assert not ax.axison  # the axes that were divided are but a frame
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"theta_samples": np.ones(3)}, r"theta_samples has shape \(3,\); expected \(n_draws, n_parameters\)"),
+        ({"theta": [1.0]}, r"theta has shape \(1,\); expected \(2,\)"),
+        ({"true_theta": [1.0, 2.0, 3.0]}, r"true_theta has shape \(3,\)"),
+        ({"parameter_names": ["a"]}, "parameter_names has 1 names for 2 parameters"),
+        ({"interval": 1.0}, "interval=1.0; expected a share strictly between 0 and 1"),
+    ],
+)
+def test_theta_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ThetaDisplay.from_predictions(**{"theta_samples": np.ones((5, 2)), **arguments})
+
+
+# Traces
+
+
+def test_trace_draws_chains_levels_and_truth(identifier):
+    truth = [0.05, 9.0, -0.05]  # the second is far away, and should be in sight all the same
+    display = TraceDisplay.from_estimator(identifier, true_theta=truth)
+    diagnostics = identifier.diagnostics_
+    n_chains, n_steps = diagnostics["log_likelihood"].shape
+    assert [ax.get_ylabel() for ax in display.ax_] == [
+        "log-likelihood",
+        r"$\theta_{0}$",
+        r"$\theta_{1}$",
+        r"$\theta_{2}$",
+    ]
+    for panel, trace in enumerate([diagnostics["log_likelihood"], *np.moveaxis(diagnostics["theta"], 2, 0)]):
+        segments = display.lines_[panel].get_segments()
+        assert len(segments) == n_chains
+        np.testing.assert_array_equal(segments[0][:, 0], np.arange(1, n_steps + 1))
+        np.testing.assert_array_equal(segments[0][:, 1], trace[0])
+        np.testing.assert_array_equal(display.medians_[panel].get_ydata(), np.median(trace, axis=0))
+        assert len(display.ax_[panel].patches) == 3  # every other one of five levels and the finish has a stripe
+    levels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
+    sigmas = diagnostics["sigma"]
+    is_new = np.append(True, sigmas[1:] != sigmas[:-1])  # the last sweeps, which finish, return to the first level
+    *annealing, finish = [f"{sigma:.2g}" for sigma in sigmas[is_new]]
+    assert levels == [*annealing, f"finish, at {finish}"]
+    assert display.ax_[2].get_ylim()[1] > 9.0
+
+
+def traces_of(sigma):
+    return {"sigma": sigma, "log_likelihood": np.zeros((2, len(sigma))), "theta": np.ones((2, len(sigma), 1))}
+
+
+@pytest.mark.parametrize("n_finishing", [1, 20, 500])
+@pytest.mark.parametrize("n_levels", [1, 6, 20, 100])
+def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finishing):
+    annealing = np.linspace(0.9, 0.25, n_levels)
+    display = TraceDisplay.from_predictions(traces_of(np.append(annealing, [1.0] * n_finishing)))
+    labels = display.sigma_ax_.get_xticklabels()
+    assert labels[-1].get_text() == "finish, at 1"
+    assert labels[-1].get_position()[0] == n_levels + (n_finishing + 1) / 2
+    boxes = extents(display, labels)
+    assert not any(overlap(one, other) for one, other in pairwise(boxes))
+    for panel in display.ax_:
+        (border,) = [line for line in panel.lines if line.get_linestyle() == ":"]
+        assert list(border.get_xdata()) == [n_levels + 0.5] * 2
+
+
+@pytest.mark.parametrize("sigma", [[1.0, 0.5, 0.25], [1.0, 0.25, 0.25, 0.25], [0.5, 0.5]])
+def test_trace_without_a_finish_names_none(sigma):
+    display = TraceDisplay.from_predictions(traces_of(sigma))
+    labels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
+    assert labels == [f"{level:.2g}" for level in dict.fromkeys(sigma)]
+    assert not any(line.get_linestyle() == ":" for panel in display.ax_ for line in panel.lines)
+
+
+def borders_of(display):
+    """Where a dotted line divides the panels, the same in all of them."""
+    dotted = [[line for line in panel.lines if line.get_linestyle() == ":"] for panel in display.ax_]
+    (borders,) = {tuple(line.get_xdata()[0] for line in lines) for lines in dotted}
+    return list(borders)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "kernel", "border", "labels"),
+    [
+        # The sweeps may be at the level at which the Langevin dynamics end, or at one below it.
+        ([1.0, 0.5, 0.5, 0.5], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.5"]),
+        ([1.0, 0.5, 0.2, 0.2], [0, 0, 1, 1], 2.5, ["1", "0.5", "finish, at 0.2"]),
+        # One kernel may anneal twice, and finish nothing.
+        ([1.0, 0.5, 1.0, 1.0], [0, 0, 0, 0], None, ["1", "0.5", "1"]),
+        ([1.0, 0.5, 0.2, 0.3], [0, 1, 1, 2], 3.5, ["1", "0.5", "0.2", "finish, at 0.3"]),
+    ],
+)
+def test_trace_knows_the_finish_by_its_kernel(sigma, kernel, border, labels):
+    display = TraceDisplay.from_predictions({**traces_of(sigma), "kernel": kernel})
+    assert borders_of(display) == ([] if border is None else [border])
+    assert [label.get_text() for label in display.sigma_ax_.get_xticklabels()] == labels
+
+
+def test_trace_of_an_identifier_divides_the_steps_by_kernel(identifier):
+    kernel = identifier.diagnostics_["kernel"]
+    display = TraceDisplay.from_estimator(identifier)
+    np.testing.assert_array_equal(display.kernel, kernel)
+    assert borders_of(display) == [np.flatnonzero(kernel == 1)[0] + 0.5]
+
+
+def test_trace_legend_is_beneath_the_chains():
+    display = TraceDisplay.from_predictions(traces_of([1.0, 0.5, 1.0, 1.0]), true_theta=[1.2])
+    panel = display.ax_[-1]
+    legend, frame, scale = extents(display, [panel.get_legend(), panel, panel.xaxis.label])
+    assert legend_texts(panel) == ["2 chains", "median", "truth"]
+    assert not overlap(legend, frame)
+    assert not overlap(legend, scale)
+
+
+def test_trace_from_predictions_into_given_panels():
+    traces = {"sigma": [1.0, 1.0, 0.5], "log_likelihood": np.zeros((2, 3)), "theta": np.ones((2, 3, 1))}
+    _, axes = plt.subplots(2, 1)
+    display = TraceDisplay.from_predictions(traces, ax=axes)
+    assert list(display.ax_) == list(axes)
+    assert [text.get_text() for text in axes[-1].get_legend().get_texts()] == ["2 chains", "median"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({"sigma": [1.0]}, {}, "diagnostics holds traces that do not fit together"),
+        ({}, {"true_theta": [1.0, 2.0]}, r"true_theta has shape \(2,\); expected \(1,\)"),
+        ({}, {"parameter_names": ["a", "b"]}, "parameter_names has 2 names for 1 parameters; expected 1"),
+    ],
+)
+def test_trace_errors(changes, options, message):
+    traces = {"sigma": [1.0, 0.5], "log_likelihood": np.zeros((2, 2)), "theta": np.ones((2, 2, 1)), **changes}
+    with pytest.raises(ValueError, match=message):
+        TraceDisplay.from_predictions(traces, **options)
+
+
+def test_trace_needs_all_traces():
+    with pytest.raises(ValueError, match="diagnostics has no 'log_likelihood'"):
+        TraceDisplay.from_predictions({"sigma": [1.0]})
