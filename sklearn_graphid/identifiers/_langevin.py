@@ -61,7 +61,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The largest and the smallest annealing level. A prior that knows some levels only, as those of the architecture
         "edp-gnn" do, is asked at the nearest of them. Sweeps ask the prior at the largest level, or at the smallest
         where it cannot be told which pairs are known.
-    n_steps : int, default=5
+    n_steps : int, default=2
         Langevin steps at each level.
     step_size : float or None, default=None
         Langevin's epsilon: the step at a level is epsilon (sigma / sigma_min)^2. None derives the step from the
@@ -164,7 +164,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         n_levels: int = 10,
         sigma_max: float = 0.7,
         sigma_min: float = 0.2,
-        n_steps: int = 5,
+        n_steps: int = 2,
         step_size: float | None = None,
         temperature: float = 1.0,
         theta_learning_rate: float | None = None,
