@@ -147,10 +147,7 @@ class GraphFilter(BaseEstimator, ABC):
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
     ) -> Tensor:
-        """The design (chains, changes, parameters, experiments, nodes) of graphs with a pair changed.
-
-        The pairs are given as in `EdgeChanges`.
-        """
+        """The design (chains, changes, parameters, experiments, nodes) of graphs with one pair changed."""
         graphs = changed_graphs(adjacency, rows, columns, amounts)
         return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
 

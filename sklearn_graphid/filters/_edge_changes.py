@@ -41,6 +41,17 @@ class EdgeChanges(ABC):
 
     Pairs are given by the entries of the matrix that belong to them, `rows` and `columns` (chains, changes, entries),
     as `EdgeSpace.entries` has them; `amounts` (chains, changes) are added to these entries.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_graphid.filters import PolynomialFilter
+    >>> no_edge, one = torch.zeros(1, 2, 2), torch.ones(1, 1)
+    >>> signals, targets = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 3.0]])
+    >>> changes = PolynomialFilter(order=1).edge_changes(no_edge, torch.zeros(1, 2), signals, targets)
+    >>> rows, columns = torch.tensor([[[0, 1]]]), torch.tensor([[[1, 0]]])
+    >>> changes.moments_after(rows, columns, one).cross
+    tensor([[[0., 3.]]], dtype=torch.float64)
     """
 
     moments: Moments  # (chains, ...) of the graphs as they are
@@ -56,9 +67,16 @@ class EdgeChanges(ABC):
 
     @abstractmethod
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
-        """Change one pair of every chain for good, given by entries (chains, entries) and amounts (chains,).
+        """Change one pair of every chain for good.
 
-        `moments` (chains, ...) are those that `moments_after` has told; an amount of zero leaves a chain as it is.
+        Parameters
+        ----------
+        rows, columns : Tensor (chains, entries)
+            The pair.
+        amounts : Tensor (chains,)
+            What is added; zero leaves a chain as it is.
+        moments : Moments (chains, ...)
+            What `moments_after` has told of these changes.
         """
 
 

@@ -22,7 +22,7 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
-from ..samplers import Kernel, LangevinKernel, RelaxedFitKernel, SweepKernel, stuck_chains
+from ..samplers import Kernel, LangevinKernel, SweepKernel, stuck_chains
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
@@ -120,7 +120,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return self._run(task)
 
     def _kernels(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
-        """Annealed Langevin dynamics, a least-squares fit for some chains, then sweeps over binary graphs."""
+        """Annealed Langevin dynamics, then sweeps over binary graphs."""
         sigmas = prior.nearest_sigmas(self._sigmas())
         common: dict[str, Any] = {"temperature": self.temperature, "noise_std": self.noise_std}
         langevin = LangevinKernel(
@@ -134,8 +134,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             return (langevin,)
         # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
         sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
-        fit = RelaxedFitKernel(sigmas[0], self.noise_std)
-        return langevin, fit, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), **common)
+        return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), **common)
 
     def _sigmas(self) -> tuple[float, ...]:
         if self.sigma_min > self.sigma_max:

@@ -23,7 +23,6 @@ from ._kernel import (
 from ._langevin import LangevinKernel, langevin_step
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
-from ._relaxed_fit import RelaxedFitKernel
 from ._rng import ChainRNG
 from ._sweeps import SweepKernel
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
@@ -39,7 +38,6 @@ __all__ = [
     "Likelihood",
     "Problem",
     "RandomSource",
-    "RelaxedFitKernel",
     "Step",
     "StepInfo",
     "SweepKernel",

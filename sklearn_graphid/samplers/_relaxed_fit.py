@@ -12,17 +12,16 @@ they are, and half from the prior alone; all other chains are left as they are: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
+from ._kernel import ChainState, Denoiser
 from ._problem import Problem
 from ._theta import fit_theta
 
-__all__ = ["RelaxedFitKernel", "RelaxedFitState"]
+__all__ = ["fit_some_chains"]
 
 # Every so many chains, one is moved.
 _CHAINS_PER_FIT = 4
@@ -40,52 +39,36 @@ _SMALLEST_NOISE = 1e-6
 _LARGEST_WORK = 2e9
 
 
-class RelaxedFitState(NamedTuple):
-    """The chains, as the next kernel wants them."""
-
-    chain: ChainState
-
-
-@dataclass(frozen=True)
-class RelaxedFitKernel(Kernel):
-    """Move some of the chains to the least-squares fit of the relaxed matrix, in one step.
+def fit_some_chains(
+    problem: Problem, denoise: Denoiser, chain: ChainState, sigma: float, noise_std: float | None
+) -> ChainState:
+    """Move one chain of four to the least-squares fit of the relaxed matrix.
 
     Parameters
     ----------
+    problem : Problem
+        Data, filter and what is known.
+    denoise : callable
+        E[A | A~] under the prior.
+    chain : ChainState
+        Where the chains are.
     sigma : float
         The annealing level at which the prior is asked.
     noise_std : float or None
         The measurement noise. None takes it from the residuals.
+
+    Returns
+    -------
+    ChainState
+        The same, with numbers between 0 and 1.5 for the pairs of the chains that were moved.
     """
-
-    step_name: ClassVar[str] = "least-squares fit"
-    remedy: ClassVar[str] = "raise n_chains"
-
-    sigma: float
-    noise_std: float | None = None
-
-    @property
-    def n_steps(self) -> int:
-        return 1
-
-    def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> RelaxedFitState:
-        return RelaxedFitState(chain)
-
-    def step(
-        self, problem: Problem, denoise: Denoiser, state: RelaxedFitState, rng: RandomSource
-    ) -> tuple[RelaxedFitState, StepInfo]:
-        chain = state.chain
-        if 0 < problem.n_unknown**2 * problem.n_measured <= _LARGEST_WORK:
-            chosen = torch.arange(0, len(chain.pairs), _CHAINS_PER_FIT, device=chain.pairs.device)
-            start = ChainState(*(part[chosen] for part in chain))
-            start = _from_the_prior(problem, denoise, start, self.sigma)
-            mean = problem.gather(denoise(problem.assemble(start.pairs), self.sigma)).double()
-            fitted = _fit(problem, start, mean, self.noise_std)
-            chain = ChainState(*(part.index_copy(0, chosen, new) for part, new in zip(chain, fitted, strict=True)))
-        log_likelihood = problem.log_likelihood(problem.assemble(chain.pairs), chain.theta, chain.noise_std)
-        probability = chain.pairs.clamp(0, 1)
-        info = StepInfo(self.sigma, probability, log_likelihood, torch.zeros_like(log_likelihood))
-        return RelaxedFitState(chain), info
+    if not 0 < problem.n_unknown**2 * problem.n_measured <= _LARGEST_WORK:
+        return chain
+    chosen = torch.arange(0, len(chain.pairs), _CHAINS_PER_FIT, device=chain.pairs.device)
+    start = _from_the_prior(problem, denoise, ChainState(*(part[chosen] for part in chain)), sigma)
+    mean = problem.gather(denoise(problem.assemble(start.pairs), sigma)).double()
+    fitted = _fit(problem, start, mean, noise_std)
+    return ChainState(*(part.index_copy(0, chosen, new) for part, new in zip(chain, fitted, strict=True)))
 
 
 def _from_the_prior(problem: Problem, denoise: Denoiser, chain: ChainState, sigma: float) -> ChainState:

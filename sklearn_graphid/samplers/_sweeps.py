@@ -8,8 +8,9 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
 4. theta, then the noise level, are drawn given the graph.
 
-A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Before the draws begin, chains that
-have fallen far behind go on from where a better one is.
+A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Some chains start from a fit of the
+relaxed matrix (see `_relaxed_fit`), and before the draws begin, chains that have fallen far behind go on from where a
+better one is.
 
 Where the filter is linear in theta, step 3 integrates theta out. A prior that cannot be told which pairs are known gets
 all pairs as one part, with little noise.
@@ -31,6 +32,7 @@ from torch import Tensor
 from ..filters import Moments
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
+from ._relaxed_fit import fit_some_chains
 from ._swaps import swap_once
 from ._theta import (
     fit_theta,
@@ -110,6 +112,7 @@ class SweepKernel(Kernel):
         return max(1, round(_KEPT_SHARE * self.n_sweeps))
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> SweepState:
+        chain = fit_some_chains(problem, denoise, chain, self.sigma, self.noise_std)
         chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
         adjacency = problem.assemble(chain.pairs)
         chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)

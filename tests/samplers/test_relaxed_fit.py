@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import resolve_filter
 from sklearn_graphid.graphs import KnownEdges
-from sklearn_graphid.samplers import ChainRNG, Problem, RelaxedFitKernel, _relaxed_fit, initial_state
+from sklearn_graphid.samplers import ChainRNG, Problem, _relaxed_fit, initial_state
 
 CPU = torch.device("cpu")
 THETA = {"polynomial": [0.5, 0.3, -0.1], "heat": [0.5], "steady-state": [1.0]}
@@ -28,12 +28,11 @@ def density(problem):
     return lambda adjacency, sigma, known=None: torch.full_like(adjacency, 0.2)
 
 
-def run(kernel, problem, n_chains):
+def run(problem, n_chains, noise_std=None):
     rng = ChainRNG(range(n_chains), CPU)
     with torch.no_grad():
-        start = initial_state(problem, rng, kernel.noise_std)
-        state = kernel.init(problem, density(problem), start, rng)
-        return start, kernel.step(problem, density(problem), state, rng)[0].chain
+        start = initial_state(problem, rng, noise_std)
+        return start, _relaxed_fit.fit_some_chains(problem, density(problem), start, 0.7, noise_std)
 
 
 @pytest.mark.parametrize("filter", THETA)
@@ -41,7 +40,7 @@ def test_good_data_lead_to_the_graph(filter):
     """More measurements than unknowns and hardly any noise: the fit is the truth once it is rounded."""
     graph = nx.to_numpy_array(nx.connected_watts_strogatz_graph(16, 4, 0.3, seed=1))
     problem, _ = make_problem(filter, graph, noise_std=0.01, n_experiments=8)
-    _, chain = run(RelaxedFitKernel(0.7), problem, n_chains=8)
+    _, chain = run(problem, n_chains=8)
     fitted = chain.pairs[::4]
     truth = problem.gather(torch.tensor(graph, dtype=torch.float32))
     assert torch.equal(fitted > 0.5, (truth > 0.5).expand_as(fitted))
@@ -51,7 +50,7 @@ def test_good_data_lead_to_the_graph(filter):
 
 def test_three_chains_of_four_are_left_alone():
     problem, _ = make_problem("heat", nx.to_numpy_array(nx.cycle_graph(8)), 0.1, 5)
-    start, chain = run(RelaxedFitKernel(0.7), problem, n_chains=8)
+    start, chain = run(problem, n_chains=8)
     moved = (start.pairs != chain.pairs).any(1)
     assert moved.tolist() == [True, False, False, False, True, False, False, False]
 
@@ -62,7 +61,7 @@ def test_its_minimum_is_scipys(filter):
     graph = nx.to_numpy_array(nx.connected_watts_strogatz_graph(9, 4, 0.3, seed=2))
     noise = 0.3
     problem, known = make_problem(filter, graph, noise, n_experiments=6)
-    _, chain = run(RelaxedFitKernel(0.7, noise), problem, n_chains=1)
+    _, chain = run(problem, n_chains=1, noise_std=noise)
     n_unknown, deviation = known.n_unknown, np.sqrt(0.2 * 0.8)
     double = Problem.from_numpy(
         problem.inputs.numpy(), problem.targets.numpy(), known, problem.filter, CPU, torch.float64
@@ -84,7 +83,7 @@ def test_its_minimum_is_scipys(filter):
 def test_beyond_its_size_nothing_happens(monkeypatch):
     problem, _ = make_problem("heat", nx.to_numpy_array(nx.cycle_graph(8)), 0.1, 5)
     monkeypatch.setattr(_relaxed_fit, "_LARGEST_WORK", 10)
-    start, chain = run(RelaxedFitKernel(0.7), problem, n_chains=2)
+    start, chain = run(problem, n_chains=2)
     assert all(torch.equal(before, after) for before, after in zip(start, chain, strict=True))
 
 
@@ -93,5 +92,5 @@ def test_a_graph_that_is_known_needs_no_fit():
     X, Y = make_system(graph, "heat", [0.5], 5, random_state=0)
     known = KnownEdges(np.ones((6, 6), dtype=bool), graph)
     problem = Problem.from_numpy(X, Y, known, resolve_filter("heat"), CPU)
-    start, chain = run(RelaxedFitKernel(0.7), problem, n_chains=2)
+    start, chain = run(problem, n_chains=2)
     assert torch.equal(start.theta, chain.theta)

@@ -225,7 +225,7 @@ def test_html_shows_every_part(quick, frozen_prior, ladder_known, square_experim
 
 
 def test_text_shows_what_was_changed_and_no_more(quick):
-    assert repr(clone(quick).set_params(n_levels=10, n_steps=5, n_sweeps=20)) == (
+    assert repr(clone(quick).set_params(n_levels=10, n_steps=2, n_sweeps=20)) == (
         "LangevinSystemIdentifier(filter='heat', n_chains=2, random_state=0)"
     )
     with sklearn.config_context(print_changed_only=False):
