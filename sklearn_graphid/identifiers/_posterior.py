@@ -134,7 +134,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             return (langevin,)
         # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
         sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
-        return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), **common)
+        # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
+        n_swaps = 4 if prior.has_independent_pairs else 1
+        return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), n_swaps, **common)
 
     def _sigmas(self) -> tuple[float, ...]:
         if self.sigma_min > self.sigma_max:

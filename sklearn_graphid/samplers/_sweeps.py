@@ -57,7 +57,7 @@ _FIRST_LOOK = 8
 _NUMBERS_AT_ONCE = 2**18
 # theta is fitted, not drawn, in the first sweeps: the local Gaussian that proposes a draw is good only near the mode.
 _FITTED_SWEEPS = 3
-_MOST_SWAPS = 6  # in a sweep
+_SWAPS_AMONG_FEW_PAIRS = 6  # in a sweep
 # Before the draws begin, a chain whose posterior is lower than the best chain's by this much, in logarithms, starts
 # anew from one that is not: it is in another mode, of odds too small to matter. Looked at every so many sweeps.
 _LARGEST_DEFICIT = 30.0
@@ -88,6 +88,8 @@ class SweepKernel(Kernel):
         Standard deviation of the noise on the copy that the prior is asked about.
     n_parts : int
         Into how many parts the pairs are divided. One: the prior is not told that other pairs are known.
+    n_swaps : int
+        Swaps in each sweep before the draws begin.
     temperature : float
         Draws come from the posterior to the power 1 / temperature.
     noise_std : float or None
@@ -100,6 +102,7 @@ class SweepKernel(Kernel):
     n_sweeps: int
     sigma: float
     n_parts: int = 5
+    n_swaps: int = 1
     temperature: float = 1.0
     noise_std: float | None = None
 
@@ -123,7 +126,8 @@ class SweepKernel(Kernel):
         self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
     ) -> tuple[SweepState, StepInfo]:
         chain, prior, gain = state.chain, state.prior_log_odds, state.likelihood_gain.clone()
-        for _ in range(self._n_swaps(problem)):
+        is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
+        for _ in range(self._n_swaps(problem, is_on_the_way)):
             pairs = swap_once(problem, denoise, chain, prior, self.sigma, self.temperature, rng)
             gain[pairs != chain.pairs] = torch.inf  # to be looked at
             chain = chain._replace(pairs=pairs)
@@ -147,15 +151,17 @@ class SweepKernel(Kernel):
         probability = torch.sigmoid((1 - 2 * chain.pairs) * odds)
         info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior), state.origin)
         state = SweepState(chain, gain, prior, state.origin, state.n_sweeps + 1)
-        if state.n_sweeps < self.n_sweeps - self.n_draws and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
+        if is_on_the_way and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
             state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())
         return state, info
 
-    def _n_swaps(self, problem: Problem) -> int:
+    def _n_swaps(self, problem: Problem, is_on_the_way: bool) -> int:
         if self.n_parts == 1 or problem.n_unknown < 2:
             return 0
         # Among few pairs a swap costs next to nothing, and may be the only move that a strong prior leaves.
-        return _MOST_SWAPS if self.n_parts >= problem.n_unknown else 1
+        if self.n_parts >= problem.n_unknown:
+            return _SWAPS_AMONG_FEW_PAIRS
+        return self.n_swaps if is_on_the_way else 1
 
     def _parts(self, order: Tensor, flip_gain: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
         """Pairs (chains, visits) to redraw together and whether to draw each: all, or those of an uncertain flip."""
