@@ -15,6 +15,7 @@ from _results import command_line
 BENCHMARKS = (
     "bench_sampler.py",
     "bench_scaling.py",
+    "bench_large.py",
     "bench_noise.py",
     "bench_calibration.py",
     "bench_prior.py",

@@ -44,23 +44,8 @@ def fit_some_chains(
 ) -> ChainState:
     """Move one chain of four to the least-squares fit of the relaxed matrix.
 
-    Parameters
-    ----------
-    problem : Problem
-        Data, filter and what is known.
-    denoise : callable
-        E[A | A~] under the prior.
-    chain : ChainState
-        Where the chains are.
-    sigma : float
-        The annealing level at which the prior is asked.
-    noise_std : float or None
-        The measurement noise. None takes it from the residuals.
-
-    Returns
-    -------
-    ChainState
-        The same, with numbers between 0 and 1.5 for the pairs of the chains that were moved.
+    The prior is asked at the annealing level `sigma`. Where `noise_std` is None, the noise level is taken from the
+    residuals. The pairs of the chains that were moved are numbers between 0 and 1.5.
     """
     if not 0 < problem.n_unknown**2 * problem.n_measured <= _LARGEST_WORK:
         return chain
