@@ -50,6 +50,10 @@ def fit_some_chains(
     if not 0 < problem.n_unknown**2 * problem.n_measured <= _LARGEST_WORK:
         return chain
     chosen = torch.arange(0, len(chain.pairs), _CHAINS_PER_FIT, device=chain.pairs.device)
+    # A chain that has diverged is left to be counted.
+    chosen = chosen[torch.isfinite(chain.pairs[chosen]).all(1) & torch.isfinite(chain.theta[chosen]).all(1)]
+    if not len(chosen):
+        return chain
     start = _from_the_prior(problem, denoise, ChainState(*(part[chosen] for part in chain)), sigma)
     mean = problem.gather(denoise(problem.assemble(start.pairs), sigma)).double()
     fitted = _fit(problem, start, mean, noise_std)

@@ -80,6 +80,18 @@ def test_its_minimum_is_scipys(filter):
     assert 0.5 * np.square(residuals(found)).sum() < best.cost * 1.01 + 0.01
 
 
+@pytest.mark.parametrize("diverged", [[0], [0, 4]])
+def test_chains_that_have_diverged_are_left_to_be_counted(diverged):
+    problem, _ = make_problem("heat", nx.to_numpy_array(nx.cycle_graph(8)), 0.1, 5)
+    start = initial_state(problem, ChainRNG(range(8), CPU), None)
+    start.pairs[diverged, 0] = torch.nan
+    with torch.no_grad():
+        chain = _relaxed_fit.fit_some_chains(problem, density(problem), start, 0.7, None)
+    assert torch.isnan(chain.pairs[diverged, 0]).all()
+    assert torch.isfinite(chain.pairs).all(1).sum() == 8 - len(diverged)
+    assert 4 in diverged or not torch.equal(chain.pairs[4], start.pairs[4])
+
+
 def test_beyond_its_size_nothing_happens(monkeypatch):
     problem, _ = make_problem("heat", nx.to_numpy_array(nx.cycle_graph(8)), 0.1, 5)
     monkeypatch.setattr(_relaxed_fit, "_LARGEST_WORK", 10)
