@@ -86,9 +86,14 @@ def grid():
     return nx.to_numpy_array(nx.grid_2d_graph(4, 4))
 
 
+def few_experiments(grid):
+    """Data that leave many pairs in doubt."""
+    return make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=2, noise_std=2.0, random_state=0)
+
+
 @pytest.fixture(scope="module")
 def fitted(grid):
-    X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=2, random_state=0)
+    X, Y = few_experiments(grid)
     X = pd.DataFrame(X, columns=[f"node {i}" for i in range(16)])
     identifier = LangevinSystemIdentifier("polynomial", ErdosRenyiPrior(0.2), noise_std=None, **SHORT)
     with pytest.warns(ConvergenceWarning):
@@ -103,7 +108,7 @@ def page(fitted, tmp_path_factory):
 # What it says
 
 
-def test_what_was_given_is_told(page, fitted):
+def test_what_was_given_is_told(page, fitted, grid):
     given = dict(page.tables["given"])
     assert given["Nodes"] == "16"
     assert given["Experiments"] == "2"
@@ -119,7 +124,7 @@ def test_what_was_given_is_told(page, fitted):
     words, _, share = given["Noise"].partition("; it makes up ")
     assert words == found
     # Three digits of a share that the outputs of the fixture say again.
-    _, Y = make_system(nx.to_numpy_array(nx.grid_2d_graph(4, 4)), "polynomial", [0.3, 0.2, -0.05], 2, random_state=0)
+    _, Y = few_experiments(grid)
     expected = min(1.0, fitted.noise_std_**2 / np.mean(Y**2))
     assert float(share.partition("%")[0]) == pytest.approx(100 * expected, rel=0.006)
     assert share.endswith("% of the outputs' mean square")
