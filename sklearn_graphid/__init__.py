@@ -8,6 +8,7 @@ from .graphs import KnownEdges
 from .identifiers import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
+    ConstrainedLeastSquaresIdentifier,
     GraphicalLassoIdentifier,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "PAPER_SETTINGS",
     "AdamSystemIdentifier",
+    "ConstrainedLeastSquaresIdentifier",
     "ErdosRenyiPrior",
     "GraphPriorScore",
     "GraphicalLassoIdentifier",

@@ -6,6 +6,7 @@ from ._adam import AdamSystemIdentifier
 from ._base import BaseSystemIdentifier
 from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
+from ._least_squares import ConstrainedLeastSquaresIdentifier
 from ._result import Experiments, Identification
 from ._ridge import RidgeSystemIdentifier
 from ._robust import RobustFilterIdentifier
@@ -16,6 +17,7 @@ __all__ = [
     "PAPER_SETTINGS",
     "AdamSystemIdentifier",
     "BaseSystemIdentifier",
+    "ConstrainedLeastSquaresIdentifier",
     "Experiments",
     "GraphicalLassoIdentifier",
     "Identification",

@@ -25,6 +25,8 @@ IDENTIFIERS = [
     identifiers.LikelihoodLangevinIdentifier("heat", **SHORT),
     identifiers.AdamSystemIdentifier(n_iterations=10),
     identifiers.AdamSystemIdentifier("arma", n_iterations=10),
+    identifiers.ConstrainedLeastSquaresIdentifier(),
+    identifiers.ConstrainedLeastSquaresIdentifier(PolynomialFilter(1), edge_weights="signed"),
     identifiers.RidgeSystemIdentifier(),
     identifiers.RidgeSystemIdentifier("heat", threshold=0.5),
     identifiers.RobustFilterIdentifier(),

@@ -186,7 +186,7 @@ def test_inherited_documentation_counts_where_the_docstring_names_the_base():
 
 @pytest.mark.parametrize("name", IDENTIFIERS)
 def test_fitted_attributes_are_documented(name, ring_experiments, ring_known):
-    identifier = resolve(name)("heat")
+    identifier = resolve(name)()
     if "random_state" in identifier.get_params():
         identifier.set_params(random_state=0)
     fitted = identifier.fit(*ring_experiments, ring_known)
