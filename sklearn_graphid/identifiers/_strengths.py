@@ -206,20 +206,19 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
     """
     full = strengths_given(known)
     matrix = full.matrix.copy()
-    rows, columns = known.known_pairs().ends()
-    is_edge = known.values[rows, columns] == 1
+    pairs = known.known_pairs()
+    is_edge = pairs.gather(known.values) == 1
     if is_edge.all() or not is_edge.any():
         return full  # one sort of pair is nothing to compare with
     # Edges and non-edges are dealt out in turn, so that every fold has its share of both.
-    shuffled = np.random.default_rng(0).permutation(len(rows))
+    shuffled = np.random.default_rng(0).permutation(pairs.n_free)
     dealt = shuffled[np.argsort(is_edge[shuffled], kind="stable")]
-    for fold in range(min(_N_FOLDS, len(rows))):
-        hidden = dealt[fold::_N_FOLDS]
-        i, j = rows[hidden], columns[hidden]
+    for fold in range(min(_N_FOLDS, pairs.n_free)):
+        hidden = pairs.select(dealt[fold::_N_FOLDS])
         mask = known.mask.copy()
-        mask[i, j] = mask[j, i] = False
+        hidden.write(mask, False)
         unseen = strengths_given(KnownEdges(mask, known.values))
-        matrix[i, j] = matrix[j, i] = unseen.matrix[i, j]
+        hidden.write(matrix, hidden.gather(unseen.matrix))
         full = full._replace(warning=full.warning or unseen.warning)
     return full._replace(matrix=matrix)
 

@@ -75,7 +75,7 @@ def _normal_equations(
     outputs, jacobian = curve(theta)
     residuals, design = problem.targets - outputs, jacobian.movedim(-1, 1)
     if not problem.is_complete:
-        residuals, design = residuals * problem.measured, design * problem.measured[None, None]
+        residuals, design = residuals * problem.measured, design * problem.measured
     residuals, design = residuals.flatten(1).double(), design.flatten(2).double()
     gram = design @ design.mT
     diagonal = gram.diagonal(dim1=-2, dim2=-1)

@@ -1,4 +1,4 @@
-"""Who follows a fit: every batch and step is told, scores are those of the estimate so far, and nobody pays alone."""
+"""Callbacks of a fit: every batch and step is told, scores are those of the estimate so far, and nobody pays alone."""
 
 from __future__ import annotations
 

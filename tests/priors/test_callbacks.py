@@ -1,4 +1,4 @@
-"""Who follows a training, and what remains when somebody breaks into it."""
+"""Callbacks of a training, and what remains when it is interrupted."""
 
 from __future__ import annotations
 
