@@ -391,8 +391,8 @@ def test_from_pandas_edgelist():
         (lambda: KnownEdges.from_networkx(GRAPH, ["ab"]), "expected pairs of nodes"),
         (lambda: KnownEdges.from_networkx(GRAPH, "ab"), "absent is a str"),
         (lambda: KnownEdges.from_networkx(GRAPH, [("a", "z")], nodes=NAMES), "absent has nodes .*: 'z'"),
-        (lambda: KnownEdges.from_networkx(nx.DiGraph([(0, 1)])), "graph is a DiGraph; expected an undirected"),
-        (lambda: KnownEdges.from_networkx(PARTIAL), "graph is a DataFrame; expected an undirected networkx.Graph"),
+        (lambda: KnownEdges.from_networkx(nx.MultiGraph([(0, 1)])), "graph is a MultiGraph; expected a networkx.Graph"),
+        (lambda: KnownEdges.from_networkx(PARTIAL), "graph is a DataFrame; expected a networkx.Graph or"),
         (lambda: KnownEdges.from_networkx(nx.Graph([("a", "a")])), "graph holds the pair .* of a node with itself"),
         (
             lambda: KnownEdges.from_pandas_edgelist(pd.DataFrame({"source": [], "target": []})),

@@ -30,6 +30,7 @@ def make_system(
     input_scale: float = 10.0,
     noise_std: float = 1.0,
     return_theta: bool = False,
+    directed: bool = False,
     random_state: Any = None,
 ) -> tuple[FloatArray, ...]:
     """Simulate experiments of a process on a graph.
@@ -40,8 +41,8 @@ def make_system(
 
     Parameters
     ----------
-    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The graph A.
+    adjacency : array, sparse matrix or networkx graph of shape (n_nodes, n_nodes)
+        The graph A; its entries are the strengths of edges, 1 where they have none.
     filter : {"polynomial", "heat", "arma", "steady-state"} or filter object, default="polynomial"
         The process h.
     theta : array-like of shape (n_parameters,), default=None
@@ -55,6 +56,9 @@ def make_system(
         Standard deviation of the noise; 0 for exact outputs.
     return_theta : bool, default=False
         Return theta too.
+    directed : bool, default=False
+        Whether the graph is directed. The edge from j to i stands at A[i, j], so that the output of i depends on the
+        input of j; that of a networkx.DiGraph from j to i is put there.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
 
@@ -78,7 +82,7 @@ def make_system(
     >>> bool(np.allclose(Y, X @ adjacency))
     True
     """
-    graph = _check_graph(adjacency).values
+    graph = _check_graph(adjacency, check_flag(directed, "directed")).values
     process = resolve_filter(filter)
     check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
@@ -94,18 +98,29 @@ def make_system(
     return (X, Y, parameters) if return_theta else (X, Y)
 
 
-def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = None) -> KnownEdges:
+def hide_edges(
+    adjacency: Any,
+    fraction: float = 0.25,
+    *,
+    keep_weights: bool = False,
+    directed: bool = False,
+    random_state: Any = None,
+) -> KnownEdges:
     """Hide a random part of a graph.
 
-    Exactly `round(fraction * n_pairs)` of the unordered pairs of nodes, edges and non-edges alike, are chosen
-    uniformly and become unknown.
+    Exactly `round(fraction * n_pairs)` of the pairs of nodes, edges and non-edges alike, are chosen uniformly and
+    become unknown.
 
     Parameters
     ----------
-    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-        The graph.
+    adjacency : array, sparse matrix or networkx graph of shape (n_nodes, n_nodes)
+        The graph. Entries other than 0 are edges.
     fraction : float, default=0.25
         Share of the pairs to hide, between 0 and 1.
+    keep_weights : bool, default=False
+        Whether the strengths of the known edges, the entries of `adjacency`, are known too.
+    directed : bool, default=False
+        Whether the graph is directed; every ordered pair is then hidden or not on its own.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
 
@@ -120,19 +135,22 @@ def hide_edges(adjacency: Any, fraction: float = 0.25, *, random_state: Any = No
     >>> from sklearn_graphid.datasets import hide_edges
     >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
     KnownEdges(n_nodes=5, known=6 of 10 pairs)
+    >>> hide_edges(nx.DiGraph([(0, 1), (1, 2)]), fraction=0.5, directed=True, random_state=0)
+    KnownEdges(n_nodes=3, known=3 of 6 ordered pairs)
     """
-    graph, names = _check_graph(adjacency)
+    graph, names = _check_graph(adjacency, check_flag(directed, "directed"))
+    check_flag(keep_weights, "keep_weights")
     fraction = check_number(fraction, "fraction", low=0.0, high=1.0)
-    pairs, mask = EdgeSpace.complete(len(graph)), np.ones(graph.shape, dtype=bool)
+    pairs, mask = EdgeSpace.complete(len(graph), directed), np.ones(graph.shape, dtype=bool)
     hidden = check_random_state(random_state).permutation(pairs.n_free)[: round(fraction * pairs.n_free)]
     pairs.select(hidden).write(mask, False)
-    return KnownEdges(mask, graph, names)
+    return KnownEdges(mask, graph != 0, names, graph if keep_weights else None, directed)
 
 
-def _check_graph(adjacency: Any) -> NamedMatrix:
+def _check_graph(adjacency: Any, directed: bool) -> NamedMatrix:
     if not is_networkx(adjacency):
         check_numeric(adjacency, "adjacency")
-    return check_named_adjacency(adjacency)
+    return check_named_adjacency(adjacency, directed=directed, weighted=True)
 
 
 def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:
@@ -161,7 +179,7 @@ def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
 def _filtered(graph: FloatArray, process: GraphFilter, theta: FloatArray, inputs: FloatArray) -> FloatArray:
     # One thread: the same seed gives the same data, to the last bit, whatever the number of cores.
     with torch_threads(1), torch.no_grad():
-        batch = (torch.as_tensor(array) for array in (graph[None], theta[None], inputs))
+        batch = (torch.tensor(array) for array in (graph[None], theta[None], inputs))
         outputs: FloatArray = process.apply(*batch)[0].numpy()
     if not np.isfinite(outputs).all():
         raise ValueError(

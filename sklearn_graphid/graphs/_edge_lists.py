@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,11 @@ __all__ = [
     "check_nodes",
     "find_nodes",
     "graph_pairs",
+    "graph_strengths",
     "list_pairs",
     "matrices_of_pairs",
     "nodes_of_pairs",
-    "split_by_presence",
+    "read_table",
 ]
 
 Pair = tuple[Hashable, Hashable]
@@ -30,15 +33,26 @@ _PRESENCE = {True: True, False: False, "present": True, "absent": False}
 
 def graph_pairs(graph: Any, argument: str) -> list[Pair]:
     """The edges of a networkx graph."""
-    if not is_networkx(graph) or graph.is_directed() or graph.is_multigraph():
+    if not is_networkx(graph) or graph.is_multigraph():
         kind = type(graph).__name__
-        raise TypeError(f"{argument} is a {kind}; expected an undirected networkx.Graph.")
+        raise TypeError(f"{argument} is a {kind}; expected a networkx.Graph or a networkx.DiGraph.")
     return list(graph.edges())
 
 
-def list_pairs(pairs: Any, argument: str) -> list[Pair]:
-    """Pairs of node names from a list of them or a graph."""
+def graph_strengths(graph: Any, weight: str) -> list[float]:
+    """What the edges of a networkx graph hold as an attribute, nan where they do not have it."""
+    attributes = [value for _, _, value in graph.edges(data=weight)]
+    if attributes and all(value is None for value in attributes):
+        raise ValueError(f"weight={weight!r}, but no edge of graph has this attribute; expected one that edges have.")
+    return [_strength(value, f"attribute {weight!r} of graph") for value in attributes]
+
+
+def list_pairs(pairs: Any, argument: str, directed: bool) -> list[Pair]:
+    """Pairs of node names from a list of them or a graph, of which all must be of one kind."""
     if is_networkx(pairs):
+        if pairs.is_directed() != directed:
+            came, way_out = ("an undirected", "to_directed()") if directed else ("a directed", "to_undirected()")
+            raise ValueError(f"{argument} is {came} graph, but graph is not; expected {argument}.{way_out}.")
         return graph_pairs(pairs, argument)
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable) or column_names(pairs) is not None:
         raise TypeError(f"{argument} is a {type(pairs).__name__}; expected a list of pairs of nodes, or a graph.")
@@ -51,18 +65,38 @@ def _check_pair(pair: Any, argument: str) -> Pair:
     return ends
 
 
-def split_by_presence(frame: Any, source: str, target: str, present: str | None) -> tuple[list[Pair], list[Pair]]:
-    """The present and the absent pairs of a table with a row for each known pair."""
+def read_table(
+    frame: Any, source: str, target: str, present: str | None, weight: str | None
+) -> tuple[list[Pair], list[Pair], list[float] | None]:
+    """The present and the absent pairs of a table with a row for each known pair, and the strengths of the present."""
     columns = [str(column) for column in getattr(frame, "columns", ())]
-    for argument, column in (("source", source), ("target", target), ("present", present)):
+    for argument, column in (("source", source), ("target", target), ("present", present), ("weight", weight)):
         if column is not None and str(column) not in columns:
             hint = " Pass present=None where every row is an edge." if argument == "present" else ""
             raise ValueError(f"{argument}={column!r}, but frame has the columns {in_words(columns)}.{hint}")
     pairs = list(zip(frame[source], frame[target], strict=True))
-    if present is None:
-        return pairs, []
-    marked = [(pair, _presence(value, present)) for pair, value in zip(pairs, frame[present], strict=True)]
-    return [pair for pair, is_edge in marked if is_edge], [pair for pair, is_edge in marked if not is_edge]
+    is_edge = [True] * len(pairs) if present is None else [_presence(value, present) for value in frame[present]]
+    edges = [pair for pair, there in zip(pairs, is_edge, strict=True) if there]
+    absent = [pair for pair, there in zip(pairs, is_edge, strict=True) if not there]
+    if weight is None:
+        return edges, absent, None
+    strengths = [_strength(value, f"column {weight!r} of frame") for value in frame[weight]]
+    for pair, strength, there in zip(pairs, strengths, is_edge, strict=True):
+        if not there and strength and not math.isnan(strength):
+            raise ValueError(
+                f"weights without edges: column {weight!r} of frame holds {strength:g} for the pair {pair!r}, which is "
+                f"absent; expected 0 or nan there."
+            )
+    return edges, absent, [strength for strength, there in zip(strengths, is_edge, strict=True) if there]
+
+
+def _strength(value: Any, place: str) -> float:
+    """A number; nan for what says that it is missing."""
+    if value is None or type(value).__name__ == "NAType":  # pandas' own nan, which compares with nothing
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{place} holds {value!r}; expected numbers, or nan where the strength is not known.")
+    return float(value)
 
 
 def _presence(value: Any, column: str) -> bool:
@@ -90,21 +124,42 @@ def nodes_of_pairs(nodes: Iterable[Hashable], pairs: Iterable[Pair]) -> Names:
 
 
 def matrices_of_pairs(
-    present: list[Pair], absent: list[Pair], names: Names, argument: str, absent_argument: str
-) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-    """Where pairs are known, and the edges among them."""
-    mask, values = np.eye(len(names), dtype=bool), np.zeros((len(names), len(names)))
-    rows, columns = _places(present, names, argument)
-    edges = EdgeSpace(len(names), rows, columns)
+    present: list[Pair],
+    absent: list[Pair],
+    names: Names,
+    argument: str,
+    absent_argument: str,
+    *,
+    directed: bool,
+    strengths: list[float] | None = None,
+) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray | None]:
+    """Where pairs are known, the edges among them, and their strengths; a pair is (source, target)."""
+    n_nodes = len(names)
+    mask, values = np.eye(n_nodes, dtype=bool), np.zeros((n_nodes, n_nodes))
+    # The target receives, and a row does: see _validation.
+    columns, rows = _places(present, names, argument)
+    edges = EdgeSpace(n_nodes, rows, columns, directed)
     edges.write(mask, True)
     edges.write(values, 1.0)
-    rows, columns = _places(absent, names, absent_argument)
+    columns, rows = _places(absent, names, absent_argument)
     both = values[rows, columns] == 1
     if both.any():
         pair = absent[int(both.argmax())]
         raise ValueError(f"the pair {pair!r} is both present and absent; expected one of the two.")
-    EdgeSpace(len(names), rows, columns).write(mask, True)
-    return mask, values
+    EdgeSpace(n_nodes, rows, columns, directed).write(mask, True)
+    return mask, values, None if strengths is None else _strengths_of_pairs(edges, strengths, present, argument)
+
+
+def _strengths_of_pairs(edges: EdgeSpace, strengths: list[float], pairs: list[Pair], argument: str) -> FloatArray:
+    weights, given = np.full((edges.n_nodes, edges.n_nodes), np.nan), np.array(strengths, dtype=np.float64)
+    is_given = ~np.isnan(given)
+    # A pair may be listed twice; where only one of the rows has a strength, that is the pair's.
+    edges.select(is_given).write(weights, given[is_given])
+    apart = is_given & (edges.gather(weights) != given)
+    if apart.any():
+        pair = pairs[int(apart.argmax())]
+        raise ValueError(f"{argument} holds two strengths for the pair {pair!r}; expected one.")
+    return weights
 
 
 def _places(pairs: list[Pair], names: Names, argument: str) -> npt.NDArray[np.intp]:

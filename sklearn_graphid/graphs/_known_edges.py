@@ -10,18 +10,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_flag
 from .._utils._optional import is_networkx
 from ._edge_lists import (
     check_nodes,
     find_nodes,
     graph_pairs,
+    graph_strengths,
     list_pairs,
     matrices_of_pairs,
     nodes_of_pairs,
-    split_by_presence,
+    read_table,
 )
 from ._edge_space import EdgeSpace
+from ._known_checks import (
+    check_mask,
+    check_size,
+    check_strengths,
+    frozen,
+    graph_refusal,
+    is_boolean,
+    kind_refusal,
+    merge_directions,
+)
 from ._names import Names, check_names, first_names, in_words, is_numbering, match_names, node_order
 from ._validation import NamedMatrix, as_square_array, check_adjacency, read_matrix
 
@@ -29,11 +40,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 __all__ = ["KnownEdges", "names_of_known"]
-
-_SLICED_HINT = (
-    "Cross-validation slices arrays that have as many rows as there are experiments; wrap the mask in KnownEdges "
-    "to pass it whole."
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,15 +53,26 @@ class KnownEdges:
     Where it carries the names of the nodes, it is matched by name with whatever else does: the columns of X and Y,
     and the true graph in metrics and displays.
 
+    In a directed graph, an edge from source to target means that the target's output depends on the source's input.
+    Matrices are those of the filters, A in y = h(A) x, so this edge stands at A[target, source]: a row receives, a
+    column sends. Edge lists and networkx graphs name the source first, as they do everywhere.
+
     Parameters
     ----------
     mask : array-like of bool of shape (n_nodes, n_nodes)
-        True where the pair is known. Symmetric; the diagonal may say either, as no node has an edge to
-        itself.
-    values : array, sparse matrix, DataFrame or networkx.Graph of shape (n_nodes, n_nodes)
+        True where the pair is known. Symmetric unless `directed`; the diagonal may say either, as no node has an edge
+        to itself.
+    values : array, sparse matrix, DataFrame or networkx graph of shape (n_nodes, n_nodes)
         The adjacency matrix, 0 or 1 where `mask` is True. What stands elsewhere is ignored.
     names : sequence, default=None
-        Names of the nodes, each once. None: those that `mask` or `values` carry, if any.
+        Names of the nodes, each once. None: those that `mask`, `values` or `weights` carry, if any.
+    weights : array, sparse matrix, DataFrame or networkx graph of shape (n_nodes, n_nodes), default=None
+        The strengths of the known edges, nan where an edge is known but its strength is not. 0 or nan where there is
+        known to be no edge; what stands at unknown pairs is ignored. An edge of a networkx graph has its strength in
+        the attribute "weight". The attribute holds the strength where a known edge's strength is known, and nan
+        elsewhere; it is None where no strength is known.
+    directed : bool, default=False
+        Whether every ordered pair stands alone.
 
     Examples
     --------
@@ -71,68 +88,90 @@ class KnownEdges:
     mask: npt.NDArray[np.bool_]
     values: FloatArray
     names: Names | None = None
+    weights: FloatArray | None = None
+    directed: bool = False
 
     def __post_init__(self) -> None:
         if is_networkx(self.mask):
-            raise TypeError(_graph_refusal("mask"))
-        mask, values = read_matrix(self.mask, "mask"), read_matrix(self.values, "values")
-        names = first_names(mask.names, values.names)
+            raise TypeError(graph_refusal("mask"))
+        directed = check_flag(self.directed, "directed")
+        mask, values = read_matrix(self.mask, "mask"), read_matrix(self.values, "values", directed=directed)
+        weights = None
+        if self.weights is not None:
+            weights = read_matrix(self.weights, "weights", directed=directed, missing_weight=np.nan)
+        names = first_names(mask.names, values.names, weights and weights.names)
         if self.names is not None:
             names = check_names(self.names, "names")
-        is_known = _check_mask(mask.in_order_of(names, "mask", "names"))
+        is_known = check_mask(mask.in_order_of(names, "mask", "names"), directed)
         array = as_square_array(values.in_order_of(names, "values", "mask"), "values")
         if array.shape != is_known.shape:
             raise ValueError(f"values has shape {array.shape} but mask has shape {is_known.shape}.")
         if names is not None and len(names) != len(is_known):
             raise ValueError(f"names has {len(names)} entries but mask has {len(is_known)} nodes; expected one each.")
-        array = check_adjacency(np.where(is_known, array, 0.0), "the known part of values")
+        array = check_adjacency(np.where(is_known, array, 0.0), "the known part of values", directed=directed)
         np.fill_diagonal(is_known, True)
-        object.__setattr__(self, "mask", _frozen(is_known))
-        object.__setattr__(self, "values", _frozen(array))
+        strengths = None
+        if weights is not None:
+            strengths = check_strengths(weights.in_order_of(names, "weights", "mask"), is_known, array, directed)
+        object.__setattr__(self, "mask", frozen(is_known))
+        object.__setattr__(self, "values", frozen(array))
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "weights", None if strengths is None else frozen(strengths))
+        object.__setattr__(self, "directed", directed)
 
-    def __reduce__(self) -> tuple[type[KnownEdges], tuple[npt.NDArray[np.bool_], FloatArray, Names | None]]:
+    def __reduce__(self) -> tuple[type[KnownEdges], tuple[Any, ...]]:
         # Copies and pickles of arrays are writeable; going through the constructor freezes them again.
-        return type(self), (self.mask, self.values, self.names)
+        return type(self), (self.mask, self.values, self.names, self.weights, self.directed)
 
     @classmethod
-    def from_array(cls, partial: Any) -> KnownEdges:
+    def from_array(cls, partial: Any, weighted: bool = False, directed: bool = False) -> KnownEdges:
         """Read a matrix that holds 0 or 1 where the pair is known and nan where it is not.
 
-        A pair may be given in one direction only (the other being nan).
+        In an undirected graph a pair may be given in one direction only (the other being nan).
 
         Parameters
         ----------
         partial : array-like or DataFrame of shape (n_nodes, n_nodes)
             The partially known adjacency matrix. The columns and the index of a DataFrame name the nodes.
+        weighted : bool, default=False
+            Whether numbers other than 0 are the strengths of edges.
+        directed : bool, default=False
+            Whether every ordered pair stands alone; the edge from j to i stands in row i and column j.
 
         Returns
         -------
         KnownEdges
             What is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_graphid import KnownEdges
+        >>> known = KnownEdges.from_array([[0, 2.5, np.nan], [2.5, 0, 0], [np.nan, 0, 0]], weighted=True)
+        >>> known
+        KnownEdges(n_nodes=3, known=2 of 3 pairs, strengths=1 of 1 edges)
         """
         if is_networkx(partial):
-            raise TypeError(_graph_refusal("partial"))
-        return cls._from_partial(read_matrix(partial, "known_mask"))
+            raise TypeError(graph_refusal("partial"))
+        check_flag(weighted, "weighted")
+        return cls._from_partial(read_matrix(partial, "known_mask"), weighted, check_flag(directed, "directed"))
 
     @classmethod
-    def _from_partial(cls, partial: NamedMatrix) -> KnownEdges:
+    def _from_partial(cls, partial: NamedMatrix, weighted: bool, directed: bool) -> KnownEdges:
         array = as_square_array(partial, "known_mask")
-        odd = array[~(np.isnan(array) | (array == 0) | (array == 1))]
+        odd = array[np.isinf(array)] if weighted else array[~(np.isnan(array) | (array == 0) | (array == 1))]
         if odd.size:
-            raise ValueError(f"known_mask holds the value {odd[0]:g}; expected 0, 1, or nan where unknown.")
-        both = ~np.isnan(array) & ~np.isnan(array.T)
-        if (both & (array != array.T)).any():
-            i, j = np.argwhere(both & (array != array.T))[0]
-            raise ValueError(
-                f"known_mask contradicts itself: pair ({i}, {j}) is {array[i, j]:g} one way and "
-                f"{array[j, i]:g} the other; expected an undirected graph."
-            )
-        values = np.where(np.isnan(array), array.T, array)
-        return cls(~np.isnan(values), values, partial.names)
+            expected = "finite numbers" if weighted else "0, 1"
+            hint = "" if weighted else " For strengths of edges, see KnownEdges.from_array(..., weighted=True)."
+            raise ValueError(f"known_mask holds the value {odd[0]:g}; expected {expected}, or nan where unknown.{hint}")
+        strengths = array if directed else merge_directions(array, "known_mask")
+        mask = ~np.isnan(strengths)
+        return cls(mask, mask & (strengths != 0), partial.names, strengths if weighted else None, directed)
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph, absent: Any = None, nodes: Any = None) -> KnownEdges:
+    def from_networkx(
+        cls, graph: nx.Graph, absent: Any = None, nodes: Any = None, weight: str | None = None
+    ) -> KnownEdges:
         """Read a graph whose edges are known to exist.
 
         A graph says nothing of the pairs without an edge. Those that are known to have none are listed in `absent`;
@@ -140,13 +179,18 @@ class KnownEdges:
 
         Parameters
         ----------
-        graph : networkx.Graph
-            Its edges are known to exist.
-        absent : list of pairs of nodes, networkx.Graph or None, default=None
-            Pairs that are known to have no edge; the edges of a graph stand for such pairs.
+        graph : networkx.Graph or networkx.DiGraph
+            Its edges are known to exist. A DiGraph makes the result directed; its edge from u to v means that the
+            output of v depends on the input of u.
+        absent : list of pairs of nodes, networkx graph or None, default=None
+            Pairs that are known to have no edge; the edges of a graph stand for such pairs. Where `graph` is directed
+            they are ordered, (source, target).
         nodes : sequence or DataFrame, default=None
             All nodes, in the order that is wanted: their names, or a DataFrame whose columns they are. None: the nodes
             of `graph`, and those that only `absent` mentions.
+        weight : str or None, default=None
+            The attribute of an edge that holds its strength; that of an edge without it is unknown. None: no strength
+            is known.
 
         Returns
         -------
@@ -161,12 +205,21 @@ class KnownEdges:
         >>> known = KnownEdges.from_networkx(friends, absent=[("Ann", "Dan")], nodes=["Ann", "Bob", "Cid", "Dan"])
         >>> known
         KnownEdges(n_nodes=4, known=3 of 6 pairs)
+        >>> follows = nx.DiGraph([("Ann", "Bob")])
+        >>> KnownEdges.from_networkx(follows, absent=[("Bob", "Ann")])
+        KnownEdges(n_nodes=2, known=2 of 2 ordered pairs)
         """
-        present, missing = graph_pairs(graph, "graph"), [] if absent is None else list_pairs(absent, "absent")
+        present = graph_pairs(graph, "graph")
+        directed = graph.is_directed()
+        missing = [] if absent is None else list_pairs(absent, "absent", directed)
+        strengths = None if weight is None else graph_strengths(graph, weight)
         names = nodes_of_pairs(graph.nodes, missing) if nodes is None else check_nodes(nodes)
         # A node without an edge counts too: one that is not among `nodes` is a mistake in one of the two.
         find_nodes(graph.nodes, names, "graph")
-        return cls(*matrices_of_pairs(present, missing, names, "graph", "absent"), names)
+        mask, values, weights = matrices_of_pairs(
+            present, missing, names, "graph", "absent", directed=directed, strengths=strengths
+        )
+        return cls(mask, values, names, weights, directed)
 
     @classmethod
     def from_pandas_edgelist(
@@ -176,6 +229,8 @@ class KnownEdges:
         target: str = "target",
         present: str | None = "present",
         nodes: Any = None,
+        weight: str | None = None,
+        directed: bool = False,
     ) -> KnownEdges:
         """Read a table with a row for each known pair.
 
@@ -184,13 +239,17 @@ class KnownEdges:
         frame : DataFrame
             The table.
         source, target : str, default="source" and "target"
-            The columns with the two nodes of a pair, in either order.
+            The columns with the two nodes of a pair, in either order unless `directed`.
         present : str or None, default="present"
             The column that says whether there is an edge: True or False, 1 or 0, "present" or "absent". None: every
             row is an edge.
         nodes : sequence or DataFrame, default=None
             All nodes, in the order that is wanted: their names, or a DataFrame whose columns they are. None: the nodes
             of the table.
+        weight : str or None, default=None
+            The column with the strengths of the edges, nan where the strength is not known. None: no strength is known.
+        directed : bool, default=False
+            Whether every ordered pair stands alone: the target's output depends on the source's input.
 
         Returns
         -------
@@ -207,16 +266,20 @@ class KnownEdges:
                [ 1.,  0., nan],
                [ 0., nan,  0.]])
         """
-        edges, missing = split_by_presence(frame, source, target, present)
+        check_flag(directed, "directed")
+        edges, missing, strengths = read_table(frame, source, target, present, weight)
         names = nodes_of_pairs((), [*edges, *missing]) if nodes is None else check_nodes(nodes)
-        return cls(*matrices_of_pairs(edges, missing, names, "frame", "frame"), names)
+        mask, values, weights = matrices_of_pairs(
+            edges, missing, names, "frame", "frame", directed=directed, strengths=strengths
+        )
+        return cls(mask, values, names, weights, directed)
 
     @classmethod
-    def nothing(cls, n_nodes: int, names: Names | None = None) -> KnownEdges:
+    def nothing(cls, n_nodes: int, names: Names | None = None, directed: bool = False) -> KnownEdges:
         """Nothing is known of `n_nodes` nodes."""
         if isinstance(n_nodes, bool) or not isinstance(n_nodes, Integral) or n_nodes < 1:
             raise ValueError(f"n_nodes={n_nodes!r}; expected an integer of at least 1.")
-        return cls(np.eye(n_nodes, dtype=bool), np.zeros((n_nodes, n_nodes)), names)
+        return cls(np.eye(n_nodes, dtype=bool), np.zeros((n_nodes, n_nodes)), names, directed=directed)
 
     @classmethod
     def coerce(
@@ -228,6 +291,8 @@ class KnownEdges:
         node_names: Names | None = None,
         name: str = "known_mask",
         reference: str = "X",
+        directed: bool | None = None,
+        weighted: bool = False,
     ) -> KnownEdges:
         """Turn any of the accepted ways to say what is known into a `KnownEdges` of `n_nodes` nodes.
 
@@ -244,6 +309,11 @@ class KnownEdges:
             Their names, in the order that is wanted.
         name, reference : str
             What error messages call `known_mask`, and the argument that sets the number and names of the nodes.
+        directed : bool or None
+            Whether the graph is directed; a `KnownEdges` that is not of this kind is an error. None: as `known_mask`
+            is, where it is a `KnownEdges`, and else undirected.
+        weighted : bool
+            Whether numbers other than 0 in an array are the strengths of edges.
 
         Returns
         -------
@@ -253,28 +323,46 @@ class KnownEdges:
         if known_mask is None:
             if known_adjacency is not None:
                 raise ValueError(f"known_adjacency was given without {name}; expected a boolean {name} with it.")
-            return cls.nothing(n_nodes, node_names)
+            return cls.nothing(n_nodes, node_names, bool(directed))
         if is_networkx(known_mask):
-            raise TypeError(_graph_refusal(name))
+            raise TypeError(graph_refusal(name))
         if not isinstance(known_mask, cls):
-            raw = read_matrix(known_mask, name), _unless_none(read_matrix, known_adjacency, "known_adjacency")
-            known = cls._from_raw(*raw, _is_boolean(known_mask), n_nodes, node_names, name, reference)
+            adjacency = None
+            if known_adjacency is not None:
+                adjacency = read_matrix(known_adjacency, "known_adjacency", directed=directed)
+            mask = read_matrix(known_mask, name)
+            check_size(mask, n_nodes, node_names, name, reference)
+            if adjacency is not None:
+                names = node_names if node_names is not None else mask.names
+                check_size(adjacency, n_nodes, names, "known_adjacency", reference)
+            known = cls._from_raw(mask, adjacency, is_boolean(known_mask), node_names, name, bool(directed), weighted)
         elif known_adjacency is not None:
             raise ValueError(f"known_adjacency was given, but {name} is a KnownEdges and holds the values.")
+        elif directed is not None and directed != known_mask.directed:
+            raise ValueError(kind_refusal(name, known_mask.directed))
         else:
             known = known_mask
         return known._for_nodes(n_nodes, node_names, name, reference)
 
     @classmethod
-    def of_graph(cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str) -> KnownEdges:
+    def of_graph(
+        cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str, directed: bool | None = None
+    ) -> KnownEdges:
         """What was known of a whole graph, in the order of `node_names`; a boolean `known` says only where."""
         values = (
             graph
-            if known is not None and not (isinstance(known, cls) or is_networkx(known)) and _is_boolean(known)
+            if known is not None and not (isinstance(known, cls) or is_networkx(known)) and is_boolean(known)
             else None
         )
-        n_nodes = len(graph.values)
-        return cls.coerce(known, values, n_nodes=n_nodes, node_names=node_names, name="known", reference=reference)
+        return cls.coerce(
+            known,
+            values,
+            n_nodes=len(graph.values),
+            node_names=node_names,
+            name="known",
+            reference=reference,
+            directed=directed,
+        )
 
     @classmethod
     def _from_raw(
@@ -282,25 +370,27 @@ class KnownEdges:
         mask: NamedMatrix,
         adjacency: NamedMatrix | None,
         is_boolean: bool,
-        n_nodes: int,
         node_names: Names | None,
         name: str,
-        reference: str,
+        directed: bool,
+        weighted: bool,
     ) -> KnownEdges:
-        _check_size(mask, n_nodes, node_names, name, reference)
         if adjacency is None:
             if is_boolean:
                 raise ValueError(
                     f"{name} is boolean, which says where pairs are known but not what they are; expected "
                     f"known_adjacency with it, or an array with 0, 1 and nan."
                 )
-            return cls._from_partial(mask)
+            return cls._from_partial(mask, weighted, directed)
         if not is_boolean:
             raise ValueError(f"known_adjacency goes with a boolean {name} (True = known); this one is not boolean.")
-        names = node_names if node_names is not None else mask.names
-        _check_size(adjacency, n_nodes, names, "known_adjacency", reference)
+        weights = adjacency if weighted else None
+        if weighted:
+            is_edge = (adjacency.values != 0).astype(np.float64)
+            # nan is no number at all, and refused with the values where the pair is known.
+            adjacency = NamedMatrix(np.where(np.isnan(adjacency.values), np.nan, is_edge), adjacency.names)
         # Mask and values each go by the names of the nodes, even where the other has none.
-        return cls(mask, adjacency, node_names)  # type: ignore[arg-type]
+        return cls(mask, adjacency, node_names, weights, directed)  # type: ignore[arg-type]
 
     def _for_nodes(self, n_nodes: int, node_names: Names | None, name: str, reference: str) -> KnownEdges:
         """The same in the order of `node_names`, after checking that there are as many nodes."""
@@ -314,7 +404,8 @@ class KnownEdges:
         if node_names is None or (order is None and self.names == node_names):
             return self
         places = slice(None) if order is None else np.ix_(order, order)
-        return type(self)(self.mask[places], self.values[places], node_names)
+        weights = None if self.weights is None else self.weights[places]
+        return type(self)(self.mask[places], self.values[places], node_names, weights, self.directed)
 
     def _refuse_missing_nodes(self, node_names: Names, name: str, reference: str) -> None:
         missing = [
@@ -336,7 +427,7 @@ class KnownEdges:
     @cached_property
     def space(self) -> EdgeSpace:
         """The unknown pairs, which are free."""
-        return EdgeSpace.of_mask(~self.mask)
+        return EdgeSpace.of_mask(~self.mask, self.directed)
 
     @property
     def n_unknown(self) -> int:
@@ -344,16 +435,59 @@ class KnownEdges:
         return self.space.n_free
 
     def unknown_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows and columns (row < column) of the unknown pairs."""
+        """Rows and columns of the unknown pairs; row < column unless directed."""
         return self.space.rows, self.space.columns
 
     def known_pairs(self) -> EdgeSpace:
         """The pairs that are known."""
-        return EdgeSpace.of_mask(self.mask)
+        return EdgeSpace.of_mask(self.mask, self.directed)
 
-    def to_array(self) -> FloatArray:
-        """The partially known matrix: 0 and 1, and nan where unknown."""
-        return np.where(self.mask, self.values, np.nan)
+    def edges(self) -> EdgeSpace:
+        """The pairs that are known to have an edge."""
+        return EdgeSpace.of_mask(self.values == 1, self.directed)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the strength of any edge is known."""
+        return self.weights is not None
+
+    @property
+    def smallest_weight(self) -> float | None:
+        """The smallest strength that is known, below zero where any is; None where none is known."""
+        return None if self.weights is None else float(np.nanmin(self.weights))
+
+    def to_array(self, weighted: bool = False) -> FloatArray:
+        """The partially known matrix: 0 and 1, and nan where unknown.
+
+        Parameters
+        ----------
+        weighted : bool, default=False
+            Whether edges are told by their strengths, and not by ones. An edge whose strength is not known is then an
+            error, as nan stands for a pair of which nothing is known.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_nodes)
+            What `from_array` reads.
+        """
+        if not weighted:
+            return np.where(self.mask, self.values, np.nan)
+        n_unknown = self._n_edges - self._n_strengths
+        if n_unknown:
+            raise ValueError(
+                f"the strengths of {n_unknown} known edges are not known, which a matrix with nan for unknown pairs "
+                f"cannot tell; expected weighted=False, and see the attribute weights."
+            )
+        strengths = self.values if self.weights is None else np.where(self.values == 1, self.weights, 0.0)
+        return np.where(self.mask, strengths, np.nan)
+
+    @property
+    def _n_edges(self) -> int:
+        return self.edges().n_free
+
+    @property
+    def _n_strengths(self) -> int:
+        return 0 if self.weights is None else EdgeSpace.of_mask(np.isfinite(self.weights), self.directed).n_free
 
     def fill(self, pairs: npt.ArrayLike) -> FloatArray:
         """Fill the unknown pairs, in the order of `unknown_pairs`, on top of what is known.
@@ -366,7 +500,7 @@ class KnownEdges:
         Returns
         -------
         ndarray of shape (..., n_nodes, n_nodes)
-            Symmetric matrices.
+            Matrices, symmetric unless directed.
         """
         values = np.asarray(pairs, dtype=np.float64)
         if values.ndim and values.shape[-1] != self.n_unknown:
@@ -375,8 +509,10 @@ class KnownEdges:
         return filled
 
     def __repr__(self) -> str:
-        n_pairs = self.n_nodes * (self.n_nodes - 1) // 2
-        return f"KnownEdges(n_nodes={self.n_nodes}, known={n_pairs - self.n_unknown} of {n_pairs} pairs)"
+        n_pairs = EdgeSpace.complete(self.n_nodes, self.directed).n_free
+        pairs = f"{n_pairs} ordered pairs" if self.directed else f"{n_pairs} pairs"
+        strengths = f", strengths={self._n_strengths} of {self._n_edges} edges" if self.has_weights else ""
+        return f"KnownEdges(n_nodes={self.n_nodes}, known={n_pairs - self.n_unknown} of {pairs}{strengths})"
 
 
 def names_of_known(known: Any) -> Names | None:
@@ -384,47 +520,3 @@ def names_of_known(known: Any) -> Names | None:
     if known is None or is_networkx(known):
         return None
     return known.names if isinstance(known, KnownEdges) else read_matrix(known, "known").names
-
-
-def _graph_refusal(name: str) -> str:
-    return (
-        f"{name} is a networkx graph, which says which edges there are, but not which pairs are known to have none. "
-        f"Pass KnownEdges.from_networkx(graph, absent=...) with the pairs that are known to have no edge (all others "
-        f"are then unknown), or a boolean mask of the known pairs with known_adjacency=graph."
-    )
-
-
-def _check_mask(square: Any) -> npt.NDArray[np.bool_]:
-    square = as_square_array(square, "mask")
-    if not np.isin(square, (0, 1)).all():
-        raise ValueError("mask holds values other than True and False; expected a boolean array.")
-    array: npt.NDArray[np.bool_] = square.astype(bool)
-    if (array != array.T).any():
-        i, j = np.argwhere(array != array.T)[0]
-        raise ValueError(f"mask is not symmetric: pair ({i}, {j}) is known one way and unknown the other.")
-    return array
-
-
-def _check_size(matrix: NamedMatrix, n_nodes: int, node_names: Names | None, name: str, reference: str) -> None:
-    # Names that differ say more than numbers that do.
-    node_order(matrix.names, node_names, name, reference)
-    if matrix.values.shape != (n_nodes, n_nodes):
-        raise ValueError(
-            f"{name} has shape {matrix.values.shape} but {reference} has {n_nodes} nodes, so it should be "
-            f"({n_nodes}, {n_nodes}). {_SLICED_HINT}"
-        )
-
-
-def _unless_none(read: Any, value: Any, name: str) -> Any:
-    return None if value is None else read(value, name)
-
-
-def _is_boolean(array: Any) -> bool:
-    # Sparse matrices have a dtype but become arrays of objects in numpy's hands; nested lists have none.
-    return bool(getattr(array, "dtype", np.asarray(array).dtype) == np.dtype(bool))
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array = array.copy()
-    array.flags.writeable = False
-    return array

@@ -1,4 +1,9 @@
-"""Checks at the border: what the user hands over becomes numpy arrays, or an error that says why not."""
+"""Checks at the border: what the user hands over becomes numpy arrays, or an error that says why not.
+
+In a directed graph, an edge from source to target stands at A[target, source]: that is how A acts in y = h(A) x, where
+the target's output depends on the source's input. Arrays, sparse matrices and frames are taken as A; the edges of a
+networkx.DiGraph, whose own matrices have it the other way round, are put where A has them.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 __all__ = [
+    "DIRECTED_HINT",
     "NamedMatrix",
     "as_float_array",
     "as_square_array",
@@ -31,6 +37,9 @@ __all__ = [
 # transpose is not symmetric by mistake of arithmetic.
 _SYMMETRY_TOLERANCE = 1e-6
 
+# The way out for those who meant every ordered pair on its own.
+DIRECTED_HINT = "For a directed graph pass directed=True."
+
 
 class NamedMatrix(NamedTuple):
     """A square matrix over the nodes, and what the nodes are called; None where they have no names."""
@@ -44,16 +53,17 @@ class NamedMatrix(NamedTuple):
         return self.values if order is None else self.values[np.ix_(order, order)]
 
 
-def read_matrix(matrix: Any, name: str) -> NamedMatrix:
+def read_matrix(matrix: Any, name: str, *, directed: bool | None = None, missing_weight: float = 1.0) -> NamedMatrix:
     """Read a matrix over the nodes with the names it carries.
 
     The columns and the index of a DataFrame and the nodes of a networkx graph are names. Nodes that are numbered 0, 1,
-    2 ... come out in the order of their numbers.
+    2 ... come out in the order of their numbers. See `check_adjacency` for `directed`; `missing_weight` stands for the
+    edges of a networkx graph that have no attribute "weight".
     """
     if isinstance(matrix, NamedMatrix):
         return matrix
     if is_networkx(matrix):
-        values, names = _read_graph(matrix, name)
+        values, names = _read_graph(matrix, name, directed, missing_weight)
     else:
         values, names = as_float_array(matrix, name), None
         if hasattr(matrix, "columns") and values.ndim == 2 and values.shape[0] == values.shape[1]:
@@ -64,13 +74,19 @@ def read_matrix(matrix: Any, name: str) -> NamedMatrix:
     return NamedMatrix(values, names)
 
 
-def _read_graph(graph: nx.Graph, name: str) -> tuple[FloatArray, Names]:
-    if graph.is_directed() or graph.is_multigraph():
-        kind = type(graph).__name__
-        raise ValueError(f"{name} is a networkx {kind}; expected an undirected networkx.Graph.")
-    import networkx as nx
-
-    return nx.to_numpy_array(graph, dtype=float), tuple(graph.nodes)
+def _read_graph(graph: nx.Graph, name: str, directed: bool | None, missing_weight: float) -> tuple[FloatArray, Names]:
+    if graph.is_multigraph() or (graph.is_directed() and not directed):
+        kind, hint = type(graph).__name__, "" if directed is None or graph.is_multigraph() else f" {DIRECTED_HINT}"
+        expected = "networkx.DiGraph" if directed else "undirected networkx.Graph"
+        raise ValueError(f"{name} is a networkx {kind}; expected a{'n' * (not directed)} {expected}.{hint}")
+    nodes = tuple(graph.nodes)
+    places = {node: place for place, node in enumerate(nodes)}
+    matrix = np.zeros((len(nodes), len(nodes)))
+    for source, target, weight in graph.edges(data="weight", default=missing_weight):
+        matrix[places[target], places[source]] = weight
+        if not graph.is_directed():
+            matrix[places[source], places[target]] = weight
+    return matrix, nodes
 
 
 def _read_frame(frame: Any, values: FloatArray, name: str) -> tuple[FloatArray, Names]:
@@ -137,49 +153,73 @@ def as_square_array(matrix: Any, name: str) -> FloatArray:
     return array
 
 
-def check_adjacency(adjacency: Any, name: str = "adjacency", min_nodes: int = 1) -> FloatArray:
-    """Return the adjacency matrix of a simple undirected graph as floats 0. and 1.
+def check_adjacency(
+    adjacency: Any,
+    name: str = "adjacency",
+    min_nodes: int = 1,
+    *,
+    directed: bool | None = None,
+    weighted: bool = False,
+) -> FloatArray:
+    """Return the adjacency matrix of a simple graph as floats.
 
     Parameters
     ----------
-    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+    adjacency : array, sparse matrix or networkx graph of shape (n_nodes, n_nodes)
         The graph.
     name : str
         What to call it in an error message.
     min_nodes : int
         The smallest number of nodes that makes sense to the caller.
+    directed : bool or None
+        Whether the graph is directed, so that the matrix need not be symmetric. None: it is not, and the caller has no
+        argument `directed` that an error message could name.
+    weighted : bool
+        Whether entries may be numbers other than 0 and 1.
 
     Returns
     -------
     ndarray of shape (n_nodes, n_nodes)
-        Symmetric, zeros on the diagonal, entries 0. or 1.
+        Zeros on the diagonal, finite entries; symmetric unless `directed`.
     """
-    array = as_square_array(read_matrix(adjacency, name), name)
+    array = as_square_array(read_matrix(adjacency, name, directed=directed), name)
     if len(array) < min_nodes:
         raise ValueError(f"{name} has {len(array)} node(s); expected at least {min_nodes}.")
-    odd = array[(array != 0) & (array != 1)]
+    odd = array[~np.isfinite(array)] if weighted else array[(array != 0) & (array != 1)]
     if odd.size:
-        raise ValueError(f"{name} holds the value {odd[0]:g}; expected an unweighted graph, with entries 0 and 1 only.")
+        expected = "finite numbers" if weighted else "an unweighted graph, with entries 0 and 1 only"
+        raise ValueError(f"{name} holds the value {odd[0]:g}; expected {expected}.")
     if np.diagonal(array).any():
         node = int(np.flatnonzero(np.diagonal(array))[0])
         raise ValueError(f"{name} has a self-loop at node {node}; expected a zero diagonal.")
-    if (array != array.T).any():
-        i, j = np.argwhere(array != array.T)[0]
+    return array if directed else _check_symmetric(array, name, "" if directed is None else f" {DIRECTED_HINT}")
+
+
+def _check_symmetric(array: FloatArray, name: str, hint: str) -> FloatArray:
+    """The same matrix, exactly symmetric."""
+    asymmetry = np.abs(array - array.T)
+    apart = asymmetry > _SYMMETRY_TOLERANCE * np.maximum(np.abs(array), np.abs(array.T))
+    if apart.any():
+        i, j = np.argwhere(apart)[0]
         raise ValueError(
             f"{name} is not symmetric: entry ({i}, {j}) is {array[i, j]:g} but entry ({j}, {i}) is "
-            f"{array[j, i]:g}; expected an undirected graph."
+            f"{array[j, i]:g}; expected an undirected graph.{hint}"
         )
-    return array
+    return (array + array.T) / 2 if asymmetry.any() else array
 
 
-def check_named_adjacency(adjacency: Any, name: str = "adjacency") -> NamedMatrix:
+def check_named_adjacency(
+    adjacency: Any, name: str = "adjacency", *, directed: bool | None = None, weighted: bool = False
+) -> NamedMatrix:
     """The same with the names of the nodes."""
-    matrix = read_matrix(adjacency, name)
-    return NamedMatrix(check_adjacency(matrix.values, name), matrix.names)
+    matrix = read_matrix(adjacency, name, directed=directed)
+    return NamedMatrix(check_adjacency(matrix.values, name, directed=directed, weighted=weighted), matrix.names)
 
 
-def check_graphs(graphs: Any, name: str = "graphs", min_nodes: int = 2) -> list[FloatArray]:
-    """Validate a list of graphs of any mix of sizes.
+def check_graphs(
+    graphs: Any, name: str = "graphs", min_nodes: int = 2, *, directed: bool | None = None
+) -> list[FloatArray]:
+    """Validate a list of graphs of any mix of sizes; see `check_adjacency` for `directed`.
 
     A three-dimensional array counts as a list of graphs of one size, a one-dimensional array of objects as a
     list. The list is never turned into one array: graphs of different sizes would not fit, and graphs of one
@@ -191,16 +231,18 @@ def check_graphs(graphs: Any, name: str = "graphs", min_nodes: int = 2) -> list[
         raise ValueError(f"{name} is a {described}; expected a list of graphs, e.g. [graph].")
     if isinstance(graphs, str | bytes) or not isinstance(graphs, Iterable):
         raise TypeError(f"{name} is a {type(graphs).__name__}; expected a list of graphs.")
-    checked = [check_adjacency(g, f"{name}[{i}]", min_nodes) for i, g in enumerate(graphs)]
+    checked = [check_adjacency(g, f"{name}[{i}]", min_nodes, directed=directed) for i, g in enumerate(graphs)]
     if not checked:
         raise ValueError(f"{name} is empty; expected at least one graph.")
     return checked
 
 
-def check_edge_probabilities(probabilities: Any, n_nodes: int, name: str = "edge_prior") -> FloatArray:
-    """Validate a symmetric matrix of edge probabilities; nan on the diagonal is fine, it is never read.
+def check_edge_probabilities(
+    probabilities: Any, n_nodes: int, name: str = "edge_prior", *, directed: bool | None = None
+) -> FloatArray:
+    """Validate a matrix of edge probabilities; nan on the diagonal is fine, it is never read.
 
-    The result is exactly symmetric with a zero diagonal.
+    The result has a zero diagonal, and is exactly symmetric unless `directed`; see `check_adjacency`.
     """
     array = as_square_array(probabilities, name).copy()
     if len(array) != n_nodes:
@@ -209,6 +251,9 @@ def check_edge_probabilities(probabilities: Any, n_nodes: int, name: str = "edge
     if not ((array >= 0) & (array <= 1)).all():
         odd = array[~((array >= 0) & (array <= 1))][0]
         raise ValueError(f"{name} holds the value {odd:g}; expected probabilities between 0 and 1.")
+    if directed:
+        return array
     if (np.abs(array - array.T) > _SYMMETRY_TOLERANCE).any():
-        raise ValueError(f"{name} is not symmetric; expected one probability for each unordered pair.")
+        hint = "" if directed is None else f" {DIRECTED_HINT}"
+        raise ValueError(f"{name} is not symmetric; expected one probability for each unordered pair.{hint}")
     return (array + array.T) / 2

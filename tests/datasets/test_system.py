@@ -256,3 +256,60 @@ def test_outputs_that_are_no_numbers_are_refused(adjacency):
 
     with pytest.raises(ValueError, match=r"outputs of CallableFilter are infinite or nan at theta=\[0.1\]"):
         make_system(adjacency, CallableFilter(undefined), [0.1], random_state=0)
+
+
+# Strengths and directions
+
+
+@pytest.fixture(scope="module")
+def one_way():
+    """Edges of different strengths, one way only."""
+    random = np.random.default_rng(0)
+    return np.triu(random.normal(size=(6, 6)), 1) * (random.random((6, 6)) < 0.6)
+
+
+def test_strengths_and_directions_against_numpy(one_way):
+    strengths, filter = one_way + one_way.T, PolynomialFilter(1)
+    X, Y = make_system(strengths, filter, [0.0, 1.0], noise_std=0, random_state=0)
+    np.testing.assert_allclose(Y, X @ strengths, atol=1e-12)
+    X, Y = make_system(one_way, filter, [0.0, 1.0], noise_std=0, directed=True, random_state=0)
+    np.testing.assert_allclose(Y, np.stack([one_way @ x for x in X]), atol=1e-12)
+
+
+def test_a_directed_network_of_networkx_flows_from_source_to_target():
+    X, Y = make_system(
+        nx.DiGraph([(0, 1), (1, 2)]), PolynomialFilter(1), [0.0, 1.0], noise_std=0, directed=True, random_state=0
+    )
+    np.testing.assert_array_equal(Y[:, 1:], X[:, :2])
+    assert not Y[:, 0].any()
+
+
+@pytest.mark.parametrize("function", [make_system, hide_edges])
+def test_directions_have_to_be_asked_for(function, one_way):
+    with pytest.raises(ValueError, match=r"adjacency is not symmetric.*directed=True"):
+        function(one_way)
+    with pytest.raises(ValueError, match=r"adjacency is a networkx DiGraph.*directed=True"):
+        function(nx.DiGraph([(0, 1)]))
+    with pytest.raises(TypeError, match="directed='yes'; expected True or False"):
+        function(one_way, directed="yes")
+    with pytest.raises(ValueError, match="adjacency holds the value inf; expected finite numbers"):
+        function(np.array([[0, np.inf], [np.inf, 0]]))
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
+def test_ordered_pairs_are_hidden_one_by_one(one_way, fraction):
+    known = hide_edges(one_way, fraction, directed=True, random_state=0)
+    assert known.directed
+    assert known.n_unknown == round(30 * fraction)
+    np.testing.assert_array_equal(known.values, (one_way != 0) & known.mask)
+    assert known.weights is None
+    if fraction == 0.3:
+        assert (known.mask != known.mask.T).any()
+
+
+def test_strengths_of_known_edges_are_kept_on_demand(one_way):
+    strengths = one_way + one_way.T
+    assert hide_edges(strengths, 0.5, random_state=0).weights is None
+    known = hide_edges(strengths, 0.5, keep_weights=True, random_state=0)
+    np.testing.assert_array_equal(known.weights, np.where(known.mask & (strengths != 0), strengths, np.nan))
+    np.testing.assert_array_equal(known.mask, hide_edges(strengths != 0, 0.5, random_state=0).mask)
