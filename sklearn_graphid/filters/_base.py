@@ -56,6 +56,8 @@ class GraphFilter(BaseEstimator, ABC):
 
     # Whether outputs are linear in theta, so that theta can be integrated out in closed form.
     linear_in_theta = False
+    # Whether there are outputs for graphs whose edges have strengths below zero.
+    allows_negative_strengths = True
 
     @abstractmethod
     def parameter_names(self) -> list[str]:

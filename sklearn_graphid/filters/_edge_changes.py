@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..graphs import changed_graphs
+from ._edge_derivatives import DenseDerivatives, EdgeDerivatives
 
 if TYPE_CHECKING:
     from ._base import GraphFilter
@@ -64,6 +65,11 @@ class EdgeChanges(ABC):
     @abstractmethod
     def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
         """What is added to the outputs, (chains, changes, experiments, nodes), with theta (chains, parameters)."""
+
+    def derivatives(self, rows: Tensor, columns: Tensor, theta: Tensor, probe: Tensor) -> EdgeDerivatives:
+        """Derivatives of the outputs by the entries of pairs: differences over a change of `probe` (chains,)."""
+        amounts = probe[:, None].expand(rows.shape[:2])
+        return DenseDerivatives(self.output_changes(rows, columns, amounts, theta) / amounts[..., None, None])
 
     @abstractmethod
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:

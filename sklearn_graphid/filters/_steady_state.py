@@ -45,6 +45,7 @@ class SteadyStateFilter(GraphFilter):
     """
 
     linear_in_theta = True
+    allows_negative_strengths = False
 
     def __init__(
         self,

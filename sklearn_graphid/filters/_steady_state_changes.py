@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ._edge_changes import EdgeChanges, Moments, difference, nodes_of
+from ._edge_derivatives import RankOneDerivatives
 
 __all__ = ["SteadyStateChanges"]
 
@@ -57,6 +58,13 @@ class SteadyStateChanges(EdgeChanges):
         response = difference(self._inverse, chains, nodes)
         scale = -theta.double()[:, :, None] * factor[..., None] * drops[..., _POTENTIALS, :]
         return (scale[..., None] * response[:, :, None]).to(theta.dtype)
+
+    def derivatives(self, rows: Tensor, columns: Tensor, theta: Tensor, probe: Tensor) -> RankOneDerivatives:
+        nodes = nodes_of(rows, columns)
+        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
+        drops = difference(self._vectors, chains, nodes)[..., _POTENTIALS, :]
+        left, right = -theta.double()[:, :, None] * drops, difference(self._inverse, chains, nodes)
+        return RankOneDerivatives(left.to(theta.dtype), right.to(theta.dtype))
 
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
         self.moments = moments

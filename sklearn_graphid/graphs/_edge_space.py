@@ -85,6 +85,11 @@ class EdgeSpace:
         """The space of some of the pairs, by their numbers or by a mask."""
         return replace(self, rows=self.rows[chosen], columns=self.columns[chosen])
 
+    def joined(self, other: EdgeSpace) -> EdgeSpace:
+        """The space of these pairs and then those of another one, of the same nodes."""
+        rows, columns = (np.concatenate(ends) for ends in zip(self.ends(), other.ends(), strict=True))
+        return replace(self, rows=rows, columns=columns)
+
     def gather(self, matrices: Any) -> Any:
         """The free entries (..., n_free) of matrices (..., n_nodes, n_nodes)."""
         return matrices[..., self.rows, self.columns]

@@ -456,6 +456,18 @@ class KnownEdges:
         """The smallest strength that is known, below zero where any is; None where none is known."""
         return None if self.weights is None else float(np.nanmin(self.weights))
 
+    def known_weights(self) -> FloatArray:
+        """The strengths that are known, and zero elsewhere."""
+        return np.zeros(self.mask.shape) if self.weights is None else np.nan_to_num(self.weights)
+
+    def edges_with_weight(self) -> EdgeSpace:
+        """The known edges whose strength is known."""
+        return EdgeSpace.of_mask(self.known_weights() != 0, self.directed)
+
+    def edges_without_weight(self) -> EdgeSpace:
+        """The known edges whose strength is not known."""
+        return EdgeSpace.of_mask((self.values == 1) & (self.known_weights() == 0), self.directed)
+
     def to_array(self, weighted: bool = False) -> FloatArray:
         """The partially known matrix: 0 and 1, and nan where unknown.
 

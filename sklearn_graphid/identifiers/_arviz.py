@@ -56,6 +56,11 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
         # ArviZ keeps the name "log_likelihood" for that of every single measurement.
         "sample_stats": {"joint_log_likelihood": draws.log_likelihood, "log_prior": draws.log_prior},
     }
+    if hasattr(estimator, "weights_"):
+        known = estimator.known_edges_
+        free = known.space.joined(known.edges_without_weight())
+        groups["posterior"]["weights"], dimensions["weights"] = draws.strengths, ["free pair"]
+        coordinates["free pair"] = [f"{names[i]} - {names[j]}" for i, j in zip(*free.ends(), strict=True)]
     if X is not None:
         groups["constant_data"] = {"X": _checked(X, "X", estimator.n_features_in_)}
         coordinates["node"], dimensions["X"] = names, ["experiment", "node"]

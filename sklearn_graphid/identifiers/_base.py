@@ -94,6 +94,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     edge_probabilities_: FloatArray
     adjacency_: npt.NDArray[np.int64]
     theta_: FloatArray
+    weights_: FloatArray  # of a fit in which edges have strengths only
+    weights_std_: FloatArray
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -224,7 +226,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         """
         check_is_fitted(self)
         inputs = torch.tensor(self._validate_new_inputs(X))
-        adjacency = torch.tensor(self.adjacency_, dtype=torch.float64)[None]
+        adjacency = torch.tensor(getattr(self, "weights_", self.adjacency_), dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
             outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
         predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
@@ -264,7 +266,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         -------
         networkx.Graph
             Nodes are named as the columns of X were, else as in what is known, or numbered. Edges carry their
-            `probability` and whether they were `known`.
+            `probability`, whether they were `known`, and their strength as `weight` where they have one.
         """
         check_is_fitted(self)
         names = self.node_names_
@@ -274,8 +276,11 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         graph.add_nodes_from(names)
         edges = EdgeSpace.of_mask(self.adjacency_ == 1)
         for i, j in zip(edges.rows, edges.columns, strict=True):
-            probability = float(self.edge_probabilities_[i, j])
-            graph.add_edge(names[i], names[j], probability=probability, known=bool(self.known_edges_.mask[i, j]))
+            facts: dict[str, Any] = {"probability": float(self.edge_probabilities_[i, j])}
+            facts["known"] = bool(self.known_edges_.mask[i, j])
+            if hasattr(self, "weights_"):
+                facts["weight"] = float(self.weights_[i, j])
+            graph.add_edge(names[i], names[j], **facts)
         return graph
 
     def to_pandas_edgelist(self, include_known: bool = False) -> pd.DataFrame:
@@ -291,7 +296,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         DataFrame
             A row for each pair, the most probable edge first, with the columns `source` and `target` (nodes named as
             in `to_networkx`), `probability`, `monte_carlo_error` (its standard error over chains; missing where there
-            are none), and `known`.
+            are none), and `known`; where edges have strengths, also `weight` and its standard deviation `weight_std`,
+            both zero for pairs that were found to have no edge.
         """
         check_is_fitted(self)
         require_pandas("to_pandas_edgelist")
@@ -304,15 +310,17 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", np.full(mask.shape, np.nan))
         order = np.argsort(-probability, kind="stable")
         names = self.node_names_
-        return pd.DataFrame(
-            {
-                "source": [names[i] for i in rows[order]],
-                "target": [names[j] for j in columns[order]],
-                "probability": probability[order],
-                "monte_carlo_error": errors[rows, columns][order],
-                "known": mask[rows, columns][order],
-            }
-        )
+        table = {
+            "source": [names[i] for i in rows[order]],
+            "target": [names[j] for j in columns[order]],
+            "probability": probability[order],
+            "monte_carlo_error": errors[rows, columns][order],
+            "known": mask[rows, columns][order],
+        }
+        if hasattr(self, "weights_"):
+            table["weight"] = self.weights_[rows, columns][order]
+            table["weight_std"] = self.weights_std_[rows, columns][order]
+        return pd.DataFrame(table)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write what was given, what was found and how far to trust it as one HTML page.
@@ -333,7 +341,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
         return write_report(self, path)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[Any], ...]:
         """Graphs and parameters that the data allow.
 
         Parameters
@@ -349,13 +357,15 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             Graphs of zeros and ones.
         thetas : ndarray of shape (n_samples, n_parameters)
             The parameters that go with them.
+        weights : ndarray of shape (n_samples, n_nodes, n_nodes)
+            The strengths that go with both; only from a fit in which edges have strengths.
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
         return self._draw(int(n_samples), random_state)
 
-    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # An estimator that knows one answer only gives it every time.
         adjacencies = np.repeat(self.adjacency_[None], n_samples, axis=0)
         return adjacencies, np.repeat(np.atleast_1d(self.theta_)[None], n_samples, axis=0)

@@ -34,6 +34,9 @@ class ChainDraws(NamedTuple):
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
+    # (chains, draws, unknown pairs and then known edges of unknown strength), zero where there is no edge; no numbers
+    # where edges have no strengths
+    strengths: FloatArray
     origin: npt.NDArray[np.int64]  # (chains,) the chain that each goes back to: itself, unless it was restarted
     trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
     trace_log_likelihood: FloatArray  # (chains, steps)
@@ -51,6 +54,7 @@ class SamplingTask:
     kernels: tuple[Kernel, ...]
     noise_std: float | None
     device: torch.device
+    has_strengths: bool = False  # whether edges have strengths, and are not all alike
 
     @property
     def n_steps(self) -> int:
@@ -59,7 +63,7 @@ class SamplingTask:
 
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
-        return problem_of(self.experiments, self.device, dtype)
+        return problem_of(self.experiments, self.device, dtype, self.has_strengths)
 
     def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray) -> FloatArray:
         """The outputs (experiments, nodes) of one system, without noise."""
@@ -81,10 +85,12 @@ class SamplingTask:
         return _with_evidence(denoise, torch.tensor(self.evidence, dtype=dtype, device=self.device))
 
 
-def problem_of(experiments: Experiments, device: torch.device, dtype: torch.dtype = torch.float32) -> Problem:
+def problem_of(
+    experiments: Experiments, device: torch.device, dtype: torch.dtype = torch.float32, has_strengths: bool = False
+) -> Problem:
     """What was measured and what is known, in tensors."""
     parts = (experiments.inputs, experiments.outputs, experiments.known, experiments.filter)
-    return Problem.from_numpy(*parts, device, dtype)
+    return Problem.from_numpy(*parts, device, dtype, has_strengths)
 
 
 def _unchanged(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
@@ -123,7 +129,9 @@ def run_chains(
 
 def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) -> ChainDraws:
     with torch_threads(1), torch.no_grad():
-        problem, rng = task.problem(), ChainRNG(seeds, task.device)
+        # Kernels of different precision would have to hand over chains of one.
+        dtype = max((kernel.dtype for kernel in task.kernels), key=lambda dtype: torch.finfo(dtype).bits)
+        problem, rng = task.problem(dtype), ChainRNG(seeds, task.device, dtype)
         chain = initial_state(problem, rng, task.noise_std)
         draws: list[Draw] = []
         trace: list[tuple[int, StepInfo, Tensor]] = []
@@ -151,6 +159,7 @@ def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) 
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
+        strengths=stacked([draw.graphs[:, :0] if draw.strengths is None else draw.strengths for draw in draws]),
         origin=_origins(trace[-1][1]),
         trace_sigma=np.array([info.sigma for _, info, _ in trace]),
         trace_log_likelihood=stacked([info.log_likelihood for _, info, _ in trace]),

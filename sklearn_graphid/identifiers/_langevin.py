@@ -51,6 +51,11 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     prior : GraphPrior, FrozenEstimator or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted),
         `load_prior(...)`, or a closed-form prior. None: pairs are independent, with the known pairs' share of edges.
+    edge_weights : {"binary", "positive", "signed"}, default="binary"
+        Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which
+        edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
+        edges may come with their strengths, see `KnownEdges`. Where no strength is known, most filters have a parameter
+        that multiplies them all, and their unit is then their geometric mean, or their standard deviation if signed.
     noise_std : float or None, default=None
         Standard deviation of the measurement noise. None: unknown, and sampled with the rest.
     n_chains : int, default=16
@@ -105,6 +110,11 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Posterior probability of every edge; 0 or 1 where known.
+    weights_ : ndarray of shape (n_nodes, n_nodes)
+        Strengths of the identified edges, zero where there is none: means over the draws that have the edge, and what
+        was given where a strength is known. Only where edges have strengths; `theta_` is then the best fit on them.
+    weights_std_ : ndarray of shape (n_nodes, n_nodes)
+        Their posterior standard deviation.
     noise_std_ : float
         The noise level, as given or as estimated.
     noise_std_samples_ : ndarray of shape (n_draws,)
@@ -159,6 +169,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         filter: Any = "polynomial",
         prior: Any = None,
         *,
+        edge_weights: str = "binary",
         noise_std: float | None = None,
         n_chains: int = 16,
         n_levels: int = 10,
@@ -178,6 +189,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ):
         self.filter = filter
         self.prior = prior
+        self.edge_weights = edge_weights
         self.noise_std = noise_std
         self.n_chains = n_chains
         self.n_levels = n_levels

@@ -22,10 +22,11 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
-from ..samplers import Kernel, LangevinKernel, SweepKernel, stuck_chains
+from ..samplers import Kernel, LangevinKernel, StrengthKernel, SweepKernel, stuck_chains
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
+from ._edge_weights import SLABS, check_edge_weights, summarize_weights, weight_intervals, weight_matrices
 from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
@@ -48,6 +49,9 @@ _OF_CHAINS = tuple(name for name in ChainDraws._fields if name not in _OF_STEPS)
 # pairs each is a part of its own, and the sweeps are exact.
 _N_PARTS = 5
 _MOST_SINGLE_PAIRS = 20
+# Where edges have strengths, a move costs a fit of them all; a sweep has one for so many unknown pairs, within limits.
+_PAIRS_PER_MOVE = 8
+_MOVES_PER_SWEEP = (8, 24)
 _STOPPED = Finding.trouble(
     "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
 )
@@ -67,8 +71,17 @@ class PosteriorResult(Identification):
     draws: ChainDraws = field(metadata={"private": True})
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeightedResult(PosteriorResult):
+    """What an identifier that samples strengths of edges finds."""
+
+    weights: FloatArray  # (nodes, nodes)
+    weights_std: FloatArray  # (nodes, nodes)
+
+
 class _PointEstimate(NamedTuple):
     adjacency: npt.NDArray[np.int64]
+    weights: FloatArray  # (nodes, nodes), the adjacency itself where edges have no strengths
     theta: FloatArray
     refit: ThetaRefit
     quality: dict[str, float]  # for the diagnostics
@@ -82,6 +95,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
 
     _parameter_constraints = {
         **BaseSystemIdentifier._parameter_constraints,
+        "edge_weights": [StrOptions(set(SLABS))],
         "noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],
@@ -108,6 +122,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
 
     def _identify(self, experiments: Experiments) -> PosteriorResult:
         _check_units(experiments)
+        check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
         prior = self._prior_for(experiments.known)
         task = SamplingTask(
             experiments=experiments,
@@ -116,12 +131,26 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             kernels=self._kernels(prior, experiments.known.n_unknown),
             noise_std=self.noise_std,
             device=resolve_device(self.device),
+            has_strengths=SLABS[self.edge_weights] is not None,
         )
         return self._run(task)
 
     def _kernels(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
-        """Annealed Langevin dynamics, then sweeps over binary graphs."""
+        """Annealed Langevin dynamics, then sweeps over binary graphs; or sweeps for edges that have strengths."""
         sigmas = prior.nearest_sigmas(self._sigmas())
+        if (slab := SLABS[self.edge_weights]) is not None:
+            self._check_settings_for_strengths()
+            return (
+                StrengthKernel(
+                    self.n_sweeps,
+                    slab,
+                    sigmas[0] if prior.conditions_on_known else sigmas[-1],
+                    n_moves=int(np.clip(n_unknown // _PAIRS_PER_MOVE, *_MOVES_PER_SWEEP)) if n_unknown else 0,
+                    n_parts=_n_parts(prior, n_unknown),
+                    has_independent_pairs=prior.has_independent_pairs,
+                    noise_std=self.noise_std,
+                ),
+            )
         common: dict[str, Any] = {"temperature": self.temperature, "noise_std": self.noise_std}
         langevin = LangevinKernel(
             sigmas,
@@ -137,6 +166,18 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
         n_swaps = 4 if prior.has_independent_pairs else 1
         return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), n_swaps, **common)
+
+    def _check_settings_for_strengths(self) -> None:
+        if not self.n_sweeps:
+            raise ValueError(
+                f"n_sweeps=0 with edge_weights={self.edge_weights!r}; expected at least 1, as strengths are sampled by "
+                f"sweeps, and the Langevin dynamics of the paper know none."
+            )
+        if self.temperature != 1:
+            raise ValueError(
+                f"temperature={self.temperature!r} with edge_weights={self.edge_weights!r}; expected 1, or "
+                f"edge_weights='binary'."
+            )
 
     def _sigmas(self) -> tuple[float, ...]:
         if self.sigma_min > self.sigma_max:
@@ -200,14 +241,14 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
         draws = _select(draws, ~stuck)
-        theta_samples = draws.theta.reshape(-1, draws.theta.shape[-1])
+        theta_samples = _pooled(draws.theta)
         # What was given is reported as it was given, and not as single precision has it.
         noise = draws.noise_std.ravel() if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
         point, probabilities = self._point_estimate(draws, task), known.fill(draws.edge_probability.mean(0))
         diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
         noise_std = float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std)
         stopped = any(_was_stopped(batch, task) for batch in batches)
-        return PosteriorResult(
+        common: dict[str, Any] = dict(
             edge_probabilities=probabilities,
             adjacency=point.adjacency,
             theta=point.theta,
@@ -226,23 +267,36 @@ class PosteriorIdentifier(BaseSystemIdentifier):
                 *([_STOPPED] if stopped else []),
             ),
         )
+        if not task.has_strengths:
+            return PosteriorResult(**common)
+        spread = summarize_weights(_pooled(draws.strengths), known, point.adjacency).std
+        return WeightedResult(**common, weights=point.weights, weights_std=spread)
 
     def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> _PointEstimate:
+        experiments, known = task.experiments, task.experiments.known
         if self.point_estimate == "marginal":
-            graph, theta = draws.edge_probability.mean(0) > 0.5, draws.theta.mean((0, 1))
-        elif self.point_estimate == "sample":
-            graph, theta = draws.graphs[0, -1], draws.theta[0, -1]
+            graph, theta, strengths = draws.edge_probability.mean(0) > 0.5, draws.theta.mean((0, 1)), None
         else:
-            best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
-            graph, theta = draws.graphs[best], draws.theta[best]
-        adjacency, experiments = task.experiments.known.fill(graph), task.experiments
-        refit = refit_theta(task.problem(torch.float64), adjacency, theta, self.noise_std)
-        predicted = task.predict(adjacency, refit.theta)
+            place = (0, -1)
+            if self.point_estimate == "best":
+                best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
+                place = (int(best[0]), int(best[1]))
+            graph, theta, strengths = draws.graphs[place], draws.theta[place], draws.strengths[place]
+        weights = known.fill(graph)
+        adjacency = weights.astype(np.int64)
+        if task.has_strengths and strengths is not None:
+            weights = weight_matrices(strengths, known)
+        elif task.has_strengths:
+            weights = summarize_weights(_pooled(draws.strengths), known, adjacency).mean
+        refit = refit_theta(task.problem(torch.float64), weights, theta, self.noise_std)
+        # Mean strengths and the mean of theta do not go together where only their product matters.
+        is_refitted = self.point_estimate == "best" or (task.has_strengths and strengths is None)
         return _PointEstimate(
-            adjacency.astype(np.int64),
-            refit.theta if self.point_estimate == "best" else np.asarray(theta, dtype=np.float64),
+            adjacency,
+            weights,
+            refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
             refit,
-            assess_fit(experiments.inputs, experiments.outputs, predicted, adjacency),
+            assess_fit(experiments.inputs, experiments.outputs, task.predict(weights, refit.theta), known.fill(graph)),
         )
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
@@ -260,6 +314,24 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         """
         check_is_fitted(self)
         return central_interval(self.theta_samples_, level)
+
+    def weight_interval(self, level: float = 0.9) -> FloatArray:
+        """Central credible intervals of the strengths of the identified edges.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability that a strength lies inside, given that there is an edge.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_nodes, 2)
+            Lower and upper ends; both are what was given where a strength was, and zero where there is no edge.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "weights_"):
+            raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
+        return weight_intervals(_pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
 
     def noise_std_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible interval of the noise level.
@@ -297,7 +369,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         check_is_fitted(self)
         return to_inference_data(self, X, y)
 
-    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # Every chain's last draw first, as those are independent; then earlier ones; repeats only beyond them all.
         n_chains, n_draws = self._draws.log_likelihood.shape
         rng = check_random_state(random_state)
@@ -305,7 +377,15 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         chosen = np.resize(order, n_samples)
         chains, draws = chosen % n_chains, n_draws - 1 - chosen // n_chains
         adjacencies = self.known_edges_.fill(self._draws.graphs[chains, draws]).astype(np.int64)
-        return adjacencies, self._draws.theta[chains, draws].copy()
+        systems = adjacencies, self._draws.theta[chains, draws].copy()
+        if not hasattr(self, "weights_"):
+            return systems
+        return *systems, weight_matrices(self._draws.strengths[chains, draws], self.known_edges_)
+
+
+def _pooled(draws: FloatArray) -> FloatArray:
+    """The draws of all chains together."""
+    return draws.reshape(-1, draws.shape[-1])
 
 
 def _n_parts(prior: GraphPrior, n_unknown: int) -> int:

@@ -24,6 +24,8 @@ from ._langevin import LangevinKernel, langevin_step
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
 from ._rng import ChainRNG
+from ._slabs import GaussianSlab, LogNormalSlab, Slab
+from ._strengths import StrengthKernel
 from ._sweeps import SweepKernel
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 
@@ -33,13 +35,17 @@ __all__ = [
     "ChainState",
     "Denoiser",
     "Draw",
+    "GaussianSlab",
     "Kernel",
     "LangevinKernel",
     "Likelihood",
+    "LogNormalSlab",
     "Problem",
     "RandomSource",
+    "Slab",
     "Step",
     "StepInfo",
+    "StrengthKernel",
     "SweepKernel",
     "ThetaFit",
     "adam_step",

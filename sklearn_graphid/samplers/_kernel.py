@@ -47,8 +47,8 @@ class RandomSource(Protocol):
     def uniform(self, *shape: int) -> Tensor:
         """Uniform numbers, (chains, *shape)."""
 
-    def gamma(self, shape_parameter: float) -> Tensor:
-        """Gamma numbers of scale one, (chains,)."""
+    def gamma(self, shape_parameter: float | Tensor) -> Tensor:
+        """Gamma numbers of scale one, (chains,); their shape parameter may be a number for each chain."""
 
 
 class ChainState(NamedTuple):
@@ -78,6 +78,7 @@ class Draw(NamedTuple):
     log_likelihood: Tensor  # (chains,)
     log_prior: Tensor  # (chains,)
     edge_probability: Tensor  # (chains, unknown pairs)
+    strengths: Tensor | None = None  # (chains, free pairs), zero where there is no edge; None where edges have none
 
 
 class Kernel(ABC):
@@ -88,6 +89,7 @@ class Kernel(ABC):
     """
 
     step_name: ClassVar[str]  # what a step is called where progress is shown
+    dtype: ClassVar[torch.dtype] = torch.float32  # the precision that it needs
     remedy: ClassVar[str]  # what the user can change where the chains of this kernel disagree, such as "raise n_sweeps"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,16 +29,20 @@ class Problem:
     """Data, filter and what is known.
 
     The unknown pairs are kept as a vector, the half-vectorisation of the paper, and spread into a symmetric matrix
-    where the filter or the prior wants one.
+    where the filter or the prior wants one. Where edges have strengths, known edges whose strength is not known are
+    free too, and come after the unknown pairs.
     """
 
     filter: GraphFilter
     inputs: Tensor  # (experiments, nodes)
     targets: Tensor  # (experiments, nodes), zero where nothing was measured
     measured: Tensor  # (experiments, nodes), 1 where the output was measured and 0 elsewhere
-    base: Tensor  # (nodes, nodes), the known edges
-    space: EdgeSpace  # the unknown pairs
+    base: Tensor  # (nodes, nodes), the known edges, or their known strengths
+    space: EdgeSpace  # what is free: the unknown pairs, then known edges of unknown strength
     n_measured: int  # how many numbers were measured
+    presence: Tensor  # (nodes, nodes), the known edges
+    known_strengths: Tensor  # (n,) the strengths that are known
+    n_certain: int = 0  # how many known edges are free
 
     @classmethod
     def from_numpy(
@@ -49,18 +53,33 @@ class Problem:
         filter: GraphFilter,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
+        has_strengths: bool = False,
     ) -> Problem:
         """Move the data to the device. nan in `outputs` means that nothing was measured there."""
+        base, space, strengths, n_certain = known.values, known.space, np.empty(0), 0
+        if has_strengths:
+            certain = known.edges_without_weight()
+            base, strengths = known.known_weights(), known.edges_with_weight().gather(known.known_weights())
+            space, n_certain = space.joined(certain), certain.n_free
         return cls(
             filter=filter,
             # Frames keep their columns together, arrays their rows; products of the two differ in their last bits.
             inputs=torch.tensor(np.ascontiguousarray(inputs), dtype=dtype, device=device),
             targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),
             measured=torch.tensor(~np.isnan(outputs), dtype=dtype, device=device),
-            base=torch.tensor(known.values, dtype=dtype, device=device),
-            space=known.space.to(device),
+            base=torch.tensor(base, dtype=dtype, device=device),
+            space=space.to(device),
             n_measured=int((~np.isnan(outputs)).sum()),
+            presence=torch.tensor(known.values, dtype=dtype, device=device),
+            known_strengths=torch.tensor(strengths, dtype=dtype, device=device),
+            n_certain=n_certain,
         )
+
+    def of_presence(self) -> Problem:
+        """The problem as priors see it: in single precision, the unknown pairs alone, edges that are there or not."""
+        presence = self.presence.float()
+        space = self.space.select(slice(0, self.n_unknown))
+        return replace(self, base=presence, presence=presence, space=space, n_certain=0)
 
     @property
     def n_nodes(self) -> int:
@@ -70,7 +89,7 @@ class Problem:
     @property
     def n_unknown(self) -> int:
         """Unknown pairs."""
-        return self.space.n_free
+        return self.space.n_free - self.n_certain
 
     @property
     def scale(self) -> float:

@@ -46,7 +46,8 @@ class ChainRNG:
             row.uniform_(generator=generator)
         return draws.to(self._device)
 
-    def gamma(self, shape_parameter: float) -> Tensor:
-        """Gamma numbers of scale one, (chains,)."""
-        draws = [generator.standard_gamma(shape_parameter) for generator in self._gammas]
+    def gamma(self, shape_parameter: float | Tensor) -> Tensor:
+        """Gamma numbers of scale one, (chains,); their shape parameter may be a number for each chain."""
+        shapes = torch.as_tensor(shape_parameter, dtype=torch.float64).expand(len(self._gammas)).tolist()
+        draws = [generator.standard_gamma(shape) for generator, shape in zip(self._gammas, shapes, strict=True)]
         return torch.tensor(draws, dtype=self._dtype, device=self._device)

@@ -15,7 +15,9 @@ __all__ = [
     "ThetaFit",
     "adam_step",
     "fit_theta",
+    "log_density_of_theta",
     "log_marginal_likelihood",
+    "noise_std_from",
     "propose_theta_globally",
     "sample_noise_std",
     "sample_theta",
@@ -93,7 +95,7 @@ def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
     return (noise_std.double() / width.clamp_min(1e-150)).square()[:, None].clamp_max(1e30)
 
 
-def _log_density(problem: Problem, theta: Tensor, squares: Tensor, noise_std: Tensor) -> Tensor:
+def log_density_of_theta(problem: Problem, theta: Tensor, squares: Tensor, noise_std: Tensor) -> Tensor:
     """Log-density (chains,) of theta given graph and noise, up to a constant; `squares` are the residuals'."""
     prior = problem.filter.log_prior(theta)
     if prior is None:
@@ -188,8 +190,8 @@ def sample_theta(
         there = _normal_equations(problem, curve, proposal, precision)
         forward = _log_proposal(proposal - theta - here.step, here.cholesky, spread)
         backward = _log_proposal(theta - proposal - there.step, there.cholesky, spread)
-        gain = _log_density(problem, proposal, there.squares, noise_std)
-        gain = gain - _log_density(problem, theta, here.squares, noise_std)
+        gain = log_density_of_theta(problem, proposal, there.squares, noise_std)
+        gain = gain - log_density_of_theta(problem, theta, here.squares, noise_std)
         log_ratio = gain / temperature + backward - forward
         accepted = admissible & (uniform.log() < log_ratio)  # a comparison with nan is False: the chain stays
     return torch.where(accepted[:, None], proposal, theta), accepted
@@ -227,7 +229,7 @@ def propose_theta_globally(
     def log_density(values: Tensor) -> Tensor:
         residuals = (problem.targets - curve(values)[0]) * problem.measured
         squares = residuals.double().square().sum((-2, -1))
-        return _log_density(problem, values, squares, noise_std)
+        return log_density_of_theta(problem, values, squares, noise_std)
 
     accepted = temperature * uniform.log() < log_density(proposal) - log_density(theta)
     return torch.where(accepted[:, None], proposal, theta)
@@ -244,7 +246,11 @@ def sample_noise_std(problem: Problem, adjacency: Tensor, theta: Tensor, gamma: 
 
     `gamma` (chains,) holds draws from the gamma law whose shape is half the number of measurements.
     """
-    squares = problem.residuals(adjacency, theta).square().sum((-2, -1))
+    return noise_std_from(problem, problem.residuals(adjacency, theta).square().sum((-2, -1)), gamma)
+
+
+def noise_std_from(problem: Problem, squares: Tensor, gamma: Tensor) -> Tensor:
+    """The same from the sum of squared residuals (chains,)."""
     # Exact outputs leave no residuals; the floor is where single precision can no longer tell.
     return (0.5 * squares / gamma).sqrt().clamp_min(_SMALLEST_NOISE * problem.scale)
 

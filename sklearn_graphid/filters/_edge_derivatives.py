@@ -1,0 +1,90 @@
+"""Derivatives of the outputs by the strengths of pairs, for very many pairs, and the products that a fit needs.
+
+A derivative has as many numbers as the outputs. In a steady state, though, it is the product of a vector over
+experiments and a vector over nodes, and products of two derivatives are products of two numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+__all__ = ["DenseDerivatives", "EdgeDerivatives", "RankOneDerivatives"]
+
+
+class EdgeDerivatives(ABC):
+    """Derivatives of outputs (chains, experiments, nodes), one for each of the (chains, n) pairs."""
+
+    @abstractmethod
+    def scaled(self, factors: Tensor) -> EdgeDerivatives:
+        """The same, times factors (chains, n)."""
+
+    @abstractmethod
+    def masked(self, measured: Tensor) -> EdgeDerivatives:
+        """The same, zero where an output (experiments, nodes) was not measured."""
+
+    @abstractmethod
+    def along(self, outputs: Tensor) -> Tensor:
+        """Products (chains, n) with outputs (chains, experiments, nodes)."""
+
+    @abstractmethod
+    def squares(self) -> Tensor:
+        """Products (chains, n) of each with itself."""
+
+    @abstractmethod
+    def products(self, other: EdgeDerivatives) -> Tensor:
+        """Products (chains, n, m) of all with all m of another of the same kind."""
+
+
+class DenseDerivatives(EdgeDerivatives):
+    """Derivatives that are kept as they are, (chains, n, experiments, nodes)."""
+
+    def __init__(self, values: Tensor):
+        self._values = values.flatten(2)
+
+    def masked(self, measured: Tensor) -> DenseDerivatives:
+        return DenseDerivatives(self._values * measured.flatten())
+
+    def scaled(self, factors: Tensor) -> DenseDerivatives:
+        return DenseDerivatives(self._values * factors[..., None])
+
+    def along(self, outputs: Tensor) -> Tensor:
+        return (self._values @ outputs.flatten(1)[..., None])[..., 0]
+
+    def squares(self) -> Tensor:
+        return self._values.square().sum(-1)
+
+    def products(self, other: EdgeDerivatives) -> Tensor:
+        assert isinstance(other, DenseDerivatives)
+        return self._values @ other._values.mT
+
+
+class RankOneDerivatives(EdgeDerivatives):
+    """Derivatives left right', with left (chains, n, experiments) and right (chains, n, nodes)."""
+
+    def __init__(self, left: Tensor, right: Tensor):
+        self._left = left
+        self._right = right
+
+    def masked(self, measured: Tensor) -> DenseDerivatives:
+        return DenseDerivatives(self._left[..., None] * self._right[..., None, :] * measured)
+
+    def scaled(self, factors: Tensor) -> RankOneDerivatives:
+        return RankOneDerivatives(self._left * factors[..., None], self._right)
+
+    def along(self, outputs: Tensor) -> Tensor:
+        return ((self._left @ outputs) * self._right).sum(-1)
+
+    def squares(self) -> Tensor:
+        return self._left.square().sum(-1) * self._right.square().sum(-1)
+
+    def products(self, other: EdgeDerivatives) -> Tensor:
+        assert isinstance(other, RankOneDerivatives)
+        return (self._left @ other._left.mT).mul_(self._right @ other._right.mT)
+
+
+def along_many(derivatives: EdgeDerivatives, outputs: Tensor) -> Tensor:
+    """Products (chains, n, m) with m outputs (chains, m, experiments, nodes) of every chain."""
+    return torch.stack([derivatives.along(output) for output in outputs.unbind(1)], -1)

@@ -1,0 +1,189 @@
+"""How strong edges are: the law of the strengths of the edges that are there.
+
+A slab maps a number z, whose law is Gaussian, to a strength. Location and width of the Gaussian are sampled with the
+rest. Most filters have a parameter that multiplies all strengths, so that the unit of strengths is anybody's choice
+where no strength is known; the slab then fixes it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._kernel import RandomSource
+
+__all__ = ["GaussianSlab", "LogNormalSlab", "Slab", "StrengthLaw"]
+
+# Newton steps to the mode of one strength given all others; a proposal needs no more.
+_N_NEWTON_STEPS = 4
+_LARGEST_LOGARITHM = 60.0
+# The squared width has an inverse gamma law: as if six strengths had been seen before, of mean square deviation 1/2
+# in logarithms. Strengths then differ by a factor of two to three, which some dozen edges overrule.
+_N_SEEN_BEFORE = 6.0
+_SEEN_VARIANCE = 0.5
+# Where the unit of strengths of either sign is their width, their location is within so many of them.
+_LOCATION_WIDTH = 3.0
+
+
+class StrengthLaw(NamedTuple):
+    """Location and width of z, (chains,) each."""
+
+    location: Tensor
+    width: Tensor
+
+
+class Slab(ABC):
+    """A law of strengths."""
+
+    @abstractmethod
+    def strength(self, z: Tensor) -> Tensor:
+        """The strength that belongs to z."""
+
+    @abstractmethod
+    def slope(self, z: Tensor) -> Tensor:
+        """The derivative of the strength by z."""
+
+    @abstractmethod
+    def number(self, strength: Tensor) -> Tensor:
+        """The z of a strength."""
+
+    @abstractmethod
+    def size(self, law: StrengthLaw) -> Tensor:
+        """A usual strength (chains,), above zero."""
+
+    @abstractmethod
+    def unit(self, law: StrengthLaw) -> Tensor:
+        """A change of z (chains,) that is neither small nor large."""
+
+    def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
+        """What the curve from z (chains, n) to the strength adds to the curvature of minus the log-posterior."""
+        return torch.zeros_like(z)
+
+    @abstractmethod
+    def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        """Log of the mean of exp(slope w - curvature w^2 / 2) over strengths w, and in z where most of it comes from.
+
+        The law has to fit the shape of the other arguments. It is Laplace's approximation where no formula is known.
+        """
+
+    @abstractmethod
+    def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
+        """Where to start, from the known strengths' z (n_known,)."""
+
+    @abstractmethod
+    def sample_law(self, law: StrengthLaw, z: Tensor, is_edge: Tensor, known: Tensor, rng: RandomSource) -> StrengthLaw:
+        """Draw location and width given z (chains, n) of edges, where `is_edge`, and of known strengths (n_known,)."""
+
+
+class LogNormalSlab(Slab):
+    """Strengths above zero whose logarithms are Gaussian. Where none is known, their unit is their geometric mean."""
+
+    def strength(self, z: Tensor) -> Tensor:
+        return z.clamp(-_LARGEST_LOGARITHM, _LARGEST_LOGARITHM).exp()
+
+    def slope(self, z: Tensor) -> Tensor:
+        return self.strength(z)
+
+    def number(self, strength: Tensor) -> Tensor:
+        return strength.clamp_min(1e-26).log()
+
+    def size(self, law: StrengthLaw) -> Tensor:
+        return self.strength(law.location)
+
+    def unit(self, law: StrengthLaw) -> Tensor:
+        return torch.ones_like(law.location)
+
+    def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
+        # At the mode the likelihood's slope by z is (z - location) / width^2, and minus this is what the exponential
+        # adds to the curvature; nothing where it would take some off.
+        return ((law.location[:, None] - z) / law.width[:, None] ** 2).clamp_min(0.0)
+
+    def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        (location, width), curvature = law, curvature.clamp_min(0.0)
+        precision = width**-2
+
+        def density(z: Tensor) -> Tensor:
+            strength = self.strength(z)
+            return slope * strength - 0.5 * curvature * strength**2 - 0.5 * precision * (z - location) ** 2
+
+        # Without a prior the best strength is slope / curvature, where that is above zero.
+        best = self.number(slope / curvature.clamp_min(1e-300))
+        best = torch.minimum(torch.maximum(best, location - 6 * width), location + 6 * width)
+        z = torch.where(density(best) > density(location), best, location)
+        for _ in range(_N_NEWTON_STEPS):
+            strength = self.strength(z)
+            pull = slope * strength - curvature * strength**2
+            gradient = pull - precision * (z - location)
+            step = gradient / (curvature * strength**2 + precision + pull.abs())
+            tried = z + step.clamp(-1.0, 1.0)
+            z = torch.where(density(tried) > density(z), tried, z)
+        bend = curvature * self.strength(z) ** 2 + precision + ((location - z) * precision).clamp_min(0.0)
+        return density(z) - 0.5 * (bend * width**2).log(), z
+
+    def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
+        location = known.mean() if len(known) else known.new_zeros(())
+        return StrengthLaw(location.expand(n_chains).clone(), known.new_full((n_chains,), _SEEN_VARIANCE**0.5))
+
+    def sample_law(self, law: StrengthLaw, z: Tensor, is_edge: Tensor, known: Tensor, rng: RandomSource) -> StrengthLaw:
+        location, width = law
+        normal, n_edges = rng.normal(), is_edge.sum(1) + len(known)
+        if len(known):
+            mean = ((is_edge * z).sum(1) + known.sum()) / n_edges
+            location = mean + width / n_edges.sqrt() * normal
+        return StrengthLaw(location, _sample_width(location, z, is_edge, known, _SEEN_VARIANCE, rng))
+
+
+class GaussianSlab(Slab):
+    """Gaussian strengths, of either sign. Where none is known, their unit is their standard deviation."""
+
+    def strength(self, z: Tensor) -> Tensor:
+        return z
+
+    def slope(self, z: Tensor) -> Tensor:
+        return torch.ones_like(z)
+
+    def number(self, strength: Tensor) -> Tensor:
+        return strength
+
+    def size(self, law: StrengthLaw) -> Tensor:
+        return law.location.abs() + law.width
+
+    def unit(self, law: StrengthLaw) -> Tensor:
+        return self.size(law)
+
+    def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        location, width = law
+        precision = width**-2
+        bend = curvature.clamp_min(0.0) + precision
+        pull = slope + precision * location
+        z = pull / bend
+        return 0.5 * (pull * z - precision * location**2) - 0.5 * (bend * width**2).log(), z
+
+    def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
+        if not len(known):
+            return StrengthLaw(known.new_zeros(n_chains), known.new_ones(n_chains))
+        location = known.mean().expand(n_chains).clone()
+        return StrengthLaw(location, known.square().mean().sqrt().expand(n_chains).clone())
+
+    def sample_law(self, law: StrengthLaw, z: Tensor, is_edge: Tensor, known: Tensor, rng: RandomSource) -> StrengthLaw:
+        normal, n_edges = rng.normal(), (is_edge.sum(1) + len(known)).to(z)
+        # Where a strength is known, the location may be anything; elsewhere it is counted in widths.
+        before = 0.0 if len(known) else _LOCATION_WIDTH**-2
+        precision = (n_edges + before).clamp_min(before or 1.0)
+        location = ((is_edge * z).sum(1) + known.sum()) / precision + law.width / precision.sqrt() * normal
+        if not len(known):
+            return StrengthLaw(location, law.width)
+        unit = float(known.square().mean())
+        return StrengthLaw(location, _sample_width(location, z, is_edge, known, unit * _SEEN_VARIANCE, rng))
+
+
+def _sample_width(
+    location: Tensor, z: Tensor, is_edge: Tensor, known: Tensor, seen_variance: float, rng: RandomSource
+) -> Tensor:
+    deviations = (is_edge * (z - location[:, None]) ** 2).sum(1) + (known - location[:, None]).square().sum(1)
+    n_edges = is_edge.sum(1) + len(known)
+    gamma = rng.gamma(0.5 * (_N_SEEN_BEFORE + n_edges.double()))
+    return (0.5 * (_N_SEEN_BEFORE * seen_variance + deviations) / gamma).sqrt()

@@ -1,0 +1,268 @@
+"""Sampling of graphs whose edges have strengths.
+
+A sweep is a number of flips and swaps of edges, with the strengths integrated out as far as their Gaussian goes (see
+`_strength_moves`), then draws of all strengths and theta together, of the law of strengths, and of the noise level.
+
+Chains start from a fit in which every pair has a strength, with the weak ones taken off. On the way to the draws,
+the noise level is what the residuals say, even where it is known: a graph that does not fit then counts as noisy, and
+is free to change. Chains that fall far behind go on from better ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._graph_odds import GraphOdds
+from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
+from ._laplace import Conditions, fit_strengths, selected, strengths_of
+from ._problem import Problem
+from ._slabs import Slab, StrengthLaw
+from ._strength_moves import Position, StrengthPosterior, flip, redraw_strengths, shift_one, swap
+from ._theta import fit_theta, noise_std_from, theta_precision
+
+__all__ = ["StrengthKernel", "StrengthState"]
+
+# The share of the sweeps, the last ones, that counts as draws from the posterior.
+_KEPT_SHARE = 0.5
+# Before the draws begin, a chain whose evidence is lower than the best chain's by this much, in logarithms, starts anew
+# from one that is not.
+_LARGEST_DEFICIT = 30.0
+# In a sweep: how often strengths are redrawn, and how much of their deviations is kept. Where the Gaussian is good, all
+# may be forgotten; small steps, and steps of one of them that may be long, are for where it is not.
+_REDRAWS = (0.0, 0.9, 0.0, 0.9)
+_SHIFTS_PER_REDRAW = 4
+# A start: every pair has a strength. It begins, and is held with this width, at its prior probability times the usual
+# strength. Chains take off what is weaker than some share of it.
+_RELAXED_WIDTH = 2.0
+_RELAXED_ROUNDS = 5
+_STEPS_PER_ROUND = 3
+_CHAINS_PER_FIT = 4
+_CUTS = (0.02, 0.3)
+# Multiplications for the normal equations of all pairs beyond which chains start without that fit.
+_LARGEST_WORK = 3e10
+
+
+class StrengthState(NamedTuple):
+    """What the next sweep needs."""
+
+    chain: ChainState
+    position: Position
+    law: StrengthLaw
+    odds: GraphOdds
+    origin: Tensor  # (chains,) the chain that each goes back to
+    n_sweeps: int
+
+
+@dataclass(frozen=True)
+class StrengthKernel(Kernel):
+    """Sample graphs, the strengths of their edges, theta and the noise level.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        How many sweeps; the last half are draws.
+    slab : Slab
+        The law of strengths.
+    sigma : float
+        Standard deviation of the noise on the copies that the prior is asked about.
+    n_moves : int
+        Flips and swaps in a sweep, in turn.
+    n_parts : int
+        Into how many parts the pairs are divided when the prior is asked about all. One: it is not told that other
+        pairs are known.
+    has_independent_pairs : bool
+        Whether pairs are independent under the prior.
+    noise_std : float or None
+        The measurement noise. None draws it too.
+    """
+
+    step_name: ClassVar[str] = "sweep"
+    remedy: ClassVar[str] = "raise n_sweeps"
+    dtype: ClassVar[torch.dtype] = torch.float64
+
+    n_sweeps: int
+    slab: Slab
+    sigma: float
+    n_moves: int = 16
+    n_parts: int = 5
+    has_independent_pairs: bool = False
+    noise_std: float | None = None
+
+    @property
+    def n_steps(self) -> int:
+        return self.n_sweeps
+
+    @property
+    def n_draws(self) -> int:
+        return max(1, round(_KEPT_SHARE * self.n_sweeps))
+
+    def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
+        n_chains, n_free = len(chain.theta), problem.space.n_free
+        known = self.slab.number(problem.known_strengths)
+        law = self.slab.first_law(known, n_chains)
+        odds = GraphOdds.of(problem, denoise, self.sigma, self.n_parts, self.has_independent_pairs, n_chains)
+        odds = odds.asked(rng.uniform(n_free) < 0.5, self.n_parts, rng)
+        is_edge, z, theta, noise_std = self._start(problem, odds, law, chain, rng)
+        if not self.has_independent_pairs:
+            odds = odds.asked(is_edge, self.n_parts, rng)
+        posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)
+        deviation = rng.normal(n_free + theta.shape[1])
+        position = posterior.at(posterior.view(is_edge, z, theta), deviation)
+        origin = torch.arange(n_chains, device=theta.device)
+        return StrengthState(self._chain(posterior, position), position, law, odds, origin, 0)
+
+    def step(
+        self, problem: Problem, denoise: Denoiser, state: StrengthState, rng: RandomSource
+    ) -> tuple[StrengthState, StepInfo]:
+        is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
+        odds, position = state.odds, state.position
+        if not self.has_independent_pairs:
+            odds = odds.asked(position.view.fit.is_edge, self.n_parts, rng)
+        noise_std = state.chain.noise_std
+        if not is_on_the_way and self.noise_std is not None:
+            noise_std = torch.full_like(noise_std, self.noise_std)
+        posterior = self._posterior(problem, odds, state.law, noise_std, is_on_the_way)
+        position = _renewed(posterior, position, state.chain)
+        n_seen = torch.zeros_like(position.view.fit.is_edge, dtype=noise_std.dtype)
+        for number in range(self.n_moves):
+            position = (swap if number % 2 else flip)(posterior, position, rng)
+            n_seen += position.view.fit.is_edge
+        for kept in () if is_on_the_way else _REDRAWS:
+            position = redraw_strengths(posterior, position, kept, rng)
+            for _ in range(_SHIFTS_PER_REDRAW):
+                position = shift_one(posterior, position, rng)
+        law, chain = self._draw_conditions(problem, posterior, position, rng, is_on_the_way)
+        adjacency = problem.assemble(chain.pairs)
+        log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
+        is_edge = position.view.fit.is_edge
+        info = StepInfo(
+            sigma=self.sigma,
+            edge_probability=n_seen[:, : problem.n_unknown] / max(1, self.n_moves),
+            log_likelihood=log_likelihood,
+            log_prior=odds.log_prior(is_edge),
+            origin=state.origin,
+        )
+        state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
+        if is_on_the_way:
+            state = _restarted(state, position.log_density + odds.log_prior(is_edge), rng.uniform())
+        return state, info
+
+    def draw(self, problem: Problem, state: StrengthState, info: StepInfo) -> Draw:
+        strengths, theta, noise_std = state.chain
+        graphs = state.position.view.fit.is_edge[:, : problem.n_unknown].to(strengths)
+        return Draw(graphs, theta, noise_std, info.log_likelihood, info.log_prior, info.edge_probability, strengths)
+
+    def _posterior(
+        self, problem: Problem, odds: GraphOdds, law: StrengthLaw, noise_std: Tensor, is_on_the_way: bool
+    ) -> StrengthPosterior:
+        return StrengthPosterior(problem, self.slab, _conditions(problem, law, noise_std), odds, is_on_the_way)
+
+    def _chain(self, posterior: StrengthPosterior, position: Position) -> ChainState:
+        z, theta = posterior.parameters(position)
+        return ChainState(strengths_of(self.slab, position.view.fit, z), theta, posterior.conditions.noise_std)
+
+    def _draw_conditions(
+        self,
+        problem: Problem,
+        posterior: StrengthPosterior,
+        position: Position,
+        rng: RandomSource,
+        is_on_the_way: bool,
+    ) -> tuple[StrengthLaw, ChainState]:
+        """Draw the law of strengths and the noise level, given all else."""
+        fit, (z, theta) = position.view.fit, posterior.parameters(position)
+        known = self.slab.number(problem.known_strengths)
+        law = self.slab.sample_law(posterior.conditions.law, z, fit.is_real, known, rng)
+        noise_std, gamma = posterior.conditions.noise_std, rng.gamma(0.5 * problem.n_measured)
+        if self.noise_std is None or is_on_the_way:
+            noise_std = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
+            noise_std = noise_std.clamp_min(self.noise_std or 0.0)
+        return law, ChainState(strengths_of(self.slab, fit, z), theta, noise_std)
+
+    def _start(
+        self, problem: Problem, odds: GraphOdds, law: StrengthLaw, chain: ChainState, rng: RandomSource
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Graphs, z, theta and the noise level to begin with."""
+        n_chains, n_free = len(chain.theta), problem.space.n_free
+        usual, share = self.slab.size(law)[:, None], torch.where(odds.is_uncertain, odds.table.sigmoid(), 1.0)
+        strengths = usual * share * torch.exp(0.5 * rng.normal(n_free))
+        theta = fit_theta(problem, problem.assemble(strengths), chain.theta, n_iterations=10).theta
+        noise_std = self._residual_std(problem, strengths, theta)
+        cuts = torch.logspace(math.log10(_CUTS[0]), math.log10(_CUTS[1]), n_chains).to(strengths)
+        cuts = cuts[rng.uniform().argsort()]
+        if n_free**2 * max(n_free, sum(problem.inputs.shape)) <= _LARGEST_WORK:
+            fitted = torch.arange(0, n_chains, _CHAINS_PER_FIT, device=theta.device)
+            source = torch.arange(n_chains, device=theta.device) // _CHAINS_PER_FIT
+            parts = strengths[fitted], theta[fitted], noise_std[fitted]
+            strengths, theta, noise_std = (
+                part[source] for part in self._relaxed(problem, selected(law, fitted), *parts)
+            )
+            is_edge = strengths.abs() > (cuts * _usual(strengths, share))[:, None]
+        else:
+            is_edge = rng.uniform(n_free) < share
+        z = self.slab.number(torch.where(strengths == 0, usual, strengths))
+        return is_edge | ~odds.is_uncertain, z, theta, noise_std
+
+    def _relaxed(
+        self, problem: Problem, law: StrengthLaw, strengths: Tensor, theta: Tensor, noise_std: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Fit strengths to all pairs, the noise level following from the residuals."""
+        wide = StrengthLaw(law.location - self.slab.unit(law), _RELAXED_WIDTH * self.slab.unit(law))
+        z, everything = self.slab.number(strengths), torch.ones_like(strengths, dtype=torch.bool)
+        for _ in range(_RELAXED_ROUNDS):
+            conditions = _conditions(problem, wide, noise_std)
+            fit = fit_strengths(problem, self.slab, conditions, everything, z, theta, _STEPS_PER_ROUND)
+            z, theta = fit.mode, fit.theta
+            noise_std = self._residual_std(problem, self.slab.strength(z), theta)
+        return self.slab.strength(z), theta, noise_std
+
+    def _residual_std(self, problem: Problem, strengths: Tensor, theta: Tensor) -> Tensor:
+        squares = problem.residuals(problem.assemble(strengths), theta).square().sum((-2, -1))
+        floor = max(self.noise_std or 0.0, 1e-6 * problem.scale)
+        return (squares / problem.n_measured).sqrt().nan_to_num(problem.scale).clamp(floor, max(floor, problem.scale))
+
+
+def _conditions(problem: Problem, law: StrengthLaw, noise_std: Tensor) -> Conditions:
+    precision = theta_precision(problem, noise_std) / noise_std[:, None] ** 2
+    return Conditions(law, noise_std, precision.expand(-1, problem.filter.n_parameters()).contiguous())
+
+
+def _usual(strengths: Tensor, share: Tensor) -> Tensor:
+    """The median (chains,) of as many of the largest strengths as edges are expected."""
+    ranked = strengths.abs().sort(dim=1, descending=True).values
+    middle = (0.5 * share.sum(1)).long().clamp(0, strengths.shape[1] - 1)
+    return ranked.gather(1, middle[:, None])[:, 0]
+
+
+def _renewed(posterior: StrengthPosterior, position: Position, chain: ChainState) -> Position:
+    """The same graphs, strengths and theta under other conditions."""
+    fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
+    view = posterior.view(fit.is_edge, fit.spread(fit.mode), fit.theta)
+    deviation = position.deviation
+    if not posterior.is_on_the_way:
+        z = posterior.slab.number(chain.pairs.gather(1, view.fit.places))
+        of_fit = view.fit.deviation_of(torch.where(view.fit.is_real, z, view.fit.mode), chain.theta)
+        of_edges, of_theta = of_fit.split([view.fit.mode.shape[1], chain.theta.shape[1]], 1)
+        of_pairs = torch.where(view.fit.is_edge, view.fit.spread(of_edges), deviation[:, :n_free])
+        deviation = torch.cat([of_pairs, of_theta], 1)
+    return posterior.at(view, deviation)
+
+
+def _restarted(state: StrengthState, log_evidence: Tensor, uniform: Tensor) -> StrengthState:
+    """Let chains that fall far behind go on from where another chain is, picked at random among those that do not."""
+    is_finite = torch.isfinite(log_evidence)
+    if not bool(is_finite.any()):
+        return state
+    is_ahead = is_finite & (log_evidence >= log_evidence[is_finite].max() - _LARGEST_DEFICIT)
+    ahead = is_ahead.nonzero()[:, 0]
+    other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
+    source = torch.where(is_ahead, torch.arange(len(other), device=other.device), other)
+    odds = replace(state.odds, table=state.odds.table[source])
+    chain, position = selected(state.chain, source), selected(state.position, source)
+    law, origin = selected(state.law, source), state.origin[source]
+    return StrengthState(chain, position, law, odds, origin, state.n_sweeps)
