@@ -165,7 +165,8 @@ class HeatDiffusionFilter(GraphFilter):
 
 def _are_symmetric(matrices: Tensor) -> bool:
     """Whether all are, so that they have orthogonal eigenvectors; a chain that has diverged to nan does not count."""
-    return bool(((matrices == matrices.mT) | matrices.isnan()).all())
+    transposed = matrices.mT
+    return torch.equal(matrices, transposed) or bool(((matrices == transposed) | matrices.isnan()).all())
 
 
 def _curve_of_exponentials(laplacian: Tensor, signals: Tensor) -> ThetaCurve:

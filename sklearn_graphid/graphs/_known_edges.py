@@ -509,7 +509,7 @@ class KnownEdges:
         return filled
 
     def __repr__(self) -> str:
-        n_pairs = EdgeSpace.complete(self.n_nodes, self.directed).n_free
+        n_pairs = self.n_nodes * (self.n_nodes - 1) // self.space.n_entries
         pairs = f"{n_pairs} ordered pairs" if self.directed else f"{n_pairs} pairs"
         strengths = f", strengths={self._n_strengths} of {self._n_edges} edges" if self.has_weights else ""
         return f"KnownEdges(n_nodes={self.n_nodes}, known={n_pairs - self.n_unknown} of {pairs}{strengths})"
