@@ -23,9 +23,9 @@ from ._utils._numbers import FloatArray
 from ._utils._optional import is_networkx
 from ._utils._warnings import warn_caller
 from .graphs import KnownEdges
-from .graphs._known_edges import names_of_known
+from .graphs._known_edges import is_directed, names_of_known
 from .graphs._names import first_names
-from .graphs._validation import NamedMatrix, as_square_array, check_named_adjacency, read_matrix
+from .graphs._validation import DIRECTED_HINT, NamedMatrix, as_square_array, check_named_adjacency, read_matrix
 
 __all__ = [
     "ReliabilityCurve",
@@ -45,7 +45,9 @@ class ReliabilityCurve(NamedTuple):
     counts: npt.NDArray[np.int64]  # (n_bins,)
 
 
-def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, threshold: float = 0.5) -> float:
+def edge_f1_score(
+    true_adjacency: Any, predicted: Any, known: Any = None, *, threshold: float = 0.5, directed: bool | None = None
+) -> float:
     """F1 score of the predicted edges among the unknown pairs.
 
     Parameters
@@ -59,6 +61,9 @@ def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, thr
         or a boolean array (True = known). None: nothing was known, every pair counts.
     threshold : float, default=0.5
         A pair is an edge where `predicted` is above it.
+    directed : bool or None, default=None
+        Whether the graph is directed, so that every ordered pair counts on its own. None: as in `known`, where it is a
+        `KnownEdges`, and else undirected.
 
     Returns
     -------
@@ -76,13 +81,15 @@ def edge_f1_score(true_adjacency: Any, predicted: Any, known: Any = None, *, thr
     # A comparison with nan would find no edge at all.
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or math.isnan(threshold):
         raise ValueError(f"threshold={threshold!r}; expected a number.")
-    truth, scores = _unknown_pairs(true_adjacency, predicted, known, "predicted")
+    truth, scores = _unknown_pairs(true_adjacency, predicted, known, "predicted", directed)
     if not len(truth):
         return _undefined("edge_f1_score", "no pair is unknown")
     return float(f1_score(truth, scores > threshold, zero_division=1.0))
 
 
-def edge_roc_auc_score(true_adjacency: Any, edge_probabilities: Any, known: Any = None) -> float:
+def edge_roc_auc_score(
+    true_adjacency: Any, edge_probabilities: Any, known: Any = None, *, directed: bool | None = None
+) -> float:
     """Area under the ROC curve of the edge probabilities among the unknown pairs.
 
     It is the probability that a random true edge is rated above a random non-edge, ties counting one half.
@@ -96,6 +103,8 @@ def edge_roc_auc_score(true_adjacency: Any, edge_probabilities: Any, known: Any 
         read.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
         What was known, as in `edge_f1_score`.
+    directed : bool or None, default=None
+        As in `edge_f1_score`.
 
     Returns
     -------
@@ -110,14 +119,19 @@ def edge_roc_auc_score(true_adjacency: Any, edge_probabilities: Any, known: Any 
     >>> edge_roc_auc_score(true_adjacency, [[0, 0.9, 0.4], [0.9, 0, 0.3], [0.4, 0.3, 0]])
     0.5
     """
-    truth, scores = _unknown_pairs(true_adjacency, edge_probabilities, known, "edge_probabilities")
+    truth, scores = _unknown_pairs(true_adjacency, edge_probabilities, known, "edge_probabilities", directed)
     if truth.all() or not truth.any():
         return _undefined("edge_roc_auc_score", "the unknown pairs do not hold both edges and non-edges")
     return float(roc_auc_score(truth, scores))
 
 
 def edge_calibration_error(
-    true_adjacency: Any, edge_probabilities: Any, known: Any = None, *, n_bins: int = 10
+    true_adjacency: Any,
+    edge_probabilities: Any,
+    known: Any = None,
+    *,
+    n_bins: int = 10,
+    directed: bool | None = None,
 ) -> float:
     """Expected calibration error of the edge probabilities among the unknown pairs.
 
@@ -140,6 +154,8 @@ def edge_calibration_error(
         list.
     n_bins : int, default=10
         Number of bins.
+    directed : bool or None, default=None
+        As in `edge_f1_score`.
 
     Returns
     -------
@@ -154,7 +170,7 @@ def edge_calibration_error(
     >>> round(edge_calibration_error(true_adjacency, np.full((3, 3), 0.6)), 3)  # two of three are edges
     0.067
     """
-    curve = edge_reliability_curve(true_adjacency, edge_probabilities, known, n_bins=n_bins)
+    curve = edge_reliability_curve(true_adjacency, edge_probabilities, known, n_bins=n_bins, directed=directed)
     if not curve.counts.any():
         return _undefined("edge_calibration_error", "no pair is unknown")
     gaps = np.abs(curve.mean_predicted - curve.fraction_true)
@@ -162,7 +178,12 @@ def edge_calibration_error(
 
 
 def edge_reliability_curve(
-    true_adjacency: Any, edge_probabilities: Any, known: Any = None, *, n_bins: int = 10
+    true_adjacency: Any,
+    edge_probabilities: Any,
+    known: Any = None,
+    *,
+    n_bins: int = 10,
+    directed: bool | None = None,
 ) -> ReliabilityCurve:
     """Predicted probability and true share of edges among the unknown pairs, in bins of equal width.
 
@@ -174,6 +195,8 @@ def edge_reliability_curve(
         Truth, edge probabilities and what was known; lists of systems are pooled.
     n_bins : int, default=10
         Number of bins.
+    directed : bool or None, default=None
+        As in `edge_f1_score`.
 
     Returns
     -------
@@ -199,7 +222,7 @@ def edge_reliability_curve(
     """
     check_scalar(n_bins, "n_bins", Integral, min_val=1)
     systems = _as_systems(true_adjacency, edge_probabilities, known)
-    parts = [_unknown_pairs(*system, "edge_probabilities") for system in systems]
+    parts = [_unknown_pairs(*system, "edge_probabilities", directed) for system in systems]
     truth, probabilities = (np.concatenate(column) for column in zip(*parts, strict=True))
     odd = probabilities[(probabilities < 0) | (probabilities > 1)]
     if odd.size:
@@ -258,20 +281,23 @@ def _undefined(metric: str, reason: str) -> float:
 
 
 def _unknown_pairs(
-    true_adjacency: Any, predicted: Any, known: Any, name: str
+    true_adjacency: Any, predicted: Any, known: Any, name: str, directed: bool | None
 ) -> tuple[npt.NDArray[np.bool_], FloatArray]:
     """Truth and prediction of each unknown pair, matched by the names of the nodes where there are some."""
-    truth, scores = check_named_adjacency(true_adjacency, "true_adjacency"), read_matrix(predicted, name)
+    directed = is_directed(known, directed)
+    truth = check_named_adjacency(true_adjacency, "true_adjacency", directed=directed)
+    scores = read_matrix(predicted, name, directed=directed)
     if as_square_array(scores, name).shape != truth.values.shape:
         raise ValueError(f"{name} has shape {scores.values.shape} but true_adjacency has shape {truth.values.shape}.")
     # What an identifier found is an array without names, in the order of what it was told was known.
     names = first_names(scores.names, names_of_known(known), truth.names)
-    unknown = KnownEdges.of_graph(known, truth, names, "true_adjacency").unknown_pairs()
+    unknown = KnownEdges.of_graph(known, truth, names, "true_adjacency", directed).unknown_pairs()
     is_edge = truth.in_order_of(names, "true_adjacency", name if scores.names is not None else "known")[unknown] == 1
     array = scores.in_order_of(names, name, "known")
-    asymmetry = np.abs(array[unknown] - array.T[unknown])
-    if not np.isfinite(array[unknown]).all() or (asymmetry > 1e-6).any():
-        raise ValueError(f"{name} is not finite and symmetric on the unknown pairs; expected one number for each.")
+    if not np.isfinite(array[unknown]).all():
+        raise ValueError(f"{name} is not finite on the unknown pairs; expected one number for each.")
+    if not directed and (np.abs(array[unknown] - array.T[unknown]) > 1e-6).any():
+        raise ValueError(f"{name} is not symmetric on the unknown pairs; expected one number for each. {DIRECTED_HINT}")
     return is_edge, array[unknown]
 
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from ._utils._numbers import FloatArray
 from ._utils._warnings import warn_caller
 from .graphs import KnownEdges
-from .graphs._known_edges import names_of_known
+from .graphs._known_edges import is_directed, names_of_known
 from .graphs._names import first_names
 from .graphs._validation import NamedMatrix, check_named_adjacency, refuse_dates
 from .metrics import edge_f1_score, edge_roc_auc_score
@@ -137,7 +137,7 @@ def outputs_r2(outputs: FloatArray, predicted: FloatArray, sample_weight: Any = 
     return float(1 - unexplained[varies].sum() / total[varies].sum())
 
 
-def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
+def make_edge_f1_scorer(true_adjacency: Any, known: Any = None, *, directed: bool | None = None) -> Scorer:
     """Make a scorer of the edges that were found, for systems whose graph is known after all.
 
     Parameters
@@ -147,6 +147,8 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
         What the identifier is told, as in `sklearn_graphid.metrics.edge_f1_score`; only the other pairs count. None:
         what the fitted identifier was told, its `known_edges_`.
+    directed : bool or None, default=None
+        Whether the graph is directed. None: as in `known`, where it is a `KnownEdges`, and else undirected.
 
     Returns
     -------
@@ -170,16 +172,16 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
     >>> cross_validate(RidgeSystemIdentifier("heat"), X, Y, scoring=scoring, cv=2)["test_edges"].round(2)
     array([0.88, 0.8 ])
     """
-    return _EdgeScorer("adjacency_", edge_f1_score, *_checked_truth(true_adjacency, known))
+    return _EdgeScorer("adjacency_", edge_f1_score, *_checked_truth(true_adjacency, known, directed))
 
 
-def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
+def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None, *, directed: bool | None = None) -> Scorer:
     """Make a scorer of the edge probabilities, for systems whose graph is known after all.
 
     Parameters
     ----------
-    true_adjacency, known : as in `make_edge_f1_scorer`
-        The true graph, and what the identifier is told.
+    true_adjacency, known, directed : as in `make_edge_f1_scorer`
+        The true graph, what the identifier is told, and whether edges have directions.
 
     Returns
     -------
@@ -207,7 +209,7 @@ def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None) -> Scorer:
     >>> search.best_params_
     {'alpha': 10.0}
     """
-    return _EdgeScorer("edge_probabilities_", edge_roc_auc_score, *_checked_truth(true_adjacency, known))
+    return _EdgeScorer("edge_probabilities_", edge_roc_auc_score, *_checked_truth(true_adjacency, known, directed))
 
 
 _BY_NAME: dict[str, Scorer] = {"log_likelihood": log_likelihood_scorer, "r2": r2_scorer}
@@ -329,10 +331,11 @@ def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray,
     return outputs, predicted
 
 
-def _checked_truth(true_adjacency: Any, known: Any) -> tuple[NamedMatrix, KnownEdges | None]:
-    checked = check_named_adjacency(true_adjacency, "true_adjacency")
+def _checked_truth(true_adjacency: Any, known: Any, directed: bool | None) -> tuple[NamedMatrix, KnownEdges | None]:
+    directed = is_directed(known, directed)
+    checked = check_named_adjacency(true_adjacency, "true_adjacency", directed=directed)
     truth = NamedMatrix(checked.values.copy(), checked.names)
     if known is None:
         return truth, None
     names = first_names(names_of_known(known), truth.names)
-    return truth, KnownEdges.of_graph(known, truth, names, "true_adjacency")
+    return truth, KnownEdges.of_graph(known, truth, names, "true_adjacency", directed)

@@ -84,6 +84,8 @@ def make_system(
     """
     graph = _check_graph(adjacency, check_flag(directed, "directed")).values
     process = resolve_filter(filter)
+    if directed:
+        process.check_directed()
     check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
     noise_std = check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)

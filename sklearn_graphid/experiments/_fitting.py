@@ -15,7 +15,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.pipeline import Pipeline
 
 from .._utils._torch import torch_threads
-from ..graphs import KnownEdges
+from ..graphs import EdgeSpace, KnownEdges
+from ..graphs._known_edges import is_directed
 from ..metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score, theta_nrmse
 from ..scorers import identifier_of
 from ._system import System
@@ -77,7 +78,10 @@ def _what_is_known(system: System) -> dict[str, Any]:
     if isinstance(system.known_mask, KnownEdges) and system.known_adjacency is None:
         return {"known_mask": system.known_mask}
     n_nodes = np.shape(system.known_mask)[-1] if np.ndim(system.known_mask) == 2 else np.shape(system.X)[-1]
-    return {"known_mask": KnownEdges.coerce(system.known_mask, system.known_adjacency, n_nodes=n_nodes)}
+    known = KnownEdges.coerce(
+        system.known_mask, system.known_adjacency, n_nodes=n_nodes, directed=is_directed(None, system.directed)
+    )
+    return {"known_mask": known}
 
 
 def _fit_arguments(estimator: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def _findings(identifier: FittedIdentifier) -> dict[str, Any]:
     return {
         **_scalar_diagnostics(getattr(identifier, "diagnostics_", {})),
         "n_unknown": identifier.known_edges_.n_unknown,
-        "n_edges": int(identifier.adjacency_.sum()) // 2,
+        "n_edges": EdgeSpace.of_mask(identifier.adjacency_ == 1, identifier.known_edges_.directed).n_free,
         "n_edges_found": int(identifier.adjacency_[unknown].sum()),
         "theta": np.array(identifier.theta_, dtype=np.float64),
         "noise_std": getattr(identifier, "noise_std_", np.nan),

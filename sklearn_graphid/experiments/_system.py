@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._utils._numbers import check_real_array
+from ..graphs._known_edges import is_directed
 from ..graphs._validation import check_named_adjacency
 
 __all__ = ["System", "check_systems"]
@@ -36,6 +38,8 @@ class System:
         What to call it; None takes its place in the list.
     labels : dict of str to object, default=None
         Further columns for its row, such as `{"graph": "grid"}`.
+    directed : bool or None, default=None
+        Whether the graph is directed. None: as in `known_mask`, where it is a `KnownEdges`, and else undirected.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class System:
     true_theta: Any = None
     name: str | None = None
     labels: Mapping[str, Any] | None = None
+    directed: bool | None = None
 
     def __repr__(self) -> str:
         parts = [repr(self.name), f"X {np.shape(self.X)}", f"Y {np.shape(self.Y)}"]
@@ -89,10 +94,13 @@ def _check_system(system: Any, place: int, reserved: Collection[str]) -> System:
     taken = set(reserved) & set(system.labels or {})
     if taken:
         raise ValueError(f"{here} has the label {min(taken)!r}, which is a column already; expected another name.")
+    directed = is_directed(system.known_mask, system.directed)
+    check_truth = partial(check_named_adjacency, directed=directed)
     return replace(
         system,
         name=str(place) if system.name is None else system.name,
-        true_adjacency=_unless_none(check_named_adjacency, system.true_adjacency, f"{here}.true_adjacency"),
+        directed=directed,
+        true_adjacency=_unless_none(check_truth, system.true_adjacency, f"{here}.true_adjacency"),
         true_theta=_unless_none(_check_theta, system.true_theta, f"{here}.true_theta"),
     )
 

@@ -2,6 +2,9 @@
 
 Shapes everywhere: adjacency (chains, nodes, nodes), theta (chains, parameters), signals (experiments, nodes) shared by
 all chains or (chains, experiments, nodes), outputs (chains, experiments, nodes).
+
+In a directed graph the edge from j to i stands at A[i, j]: row i of A says what node i receives. Degrees are sums of
+rows, so that constant signals are in the kernel of D - A whatever the directions.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class GraphFilter(BaseEstimator, ABC):
     ...         return ["pull"]
     ...
     ...     def apply(self, adjacency, theta, signals):
-    ...         return signals + theta[:, :, None] * (signals @ adjacency - signals * adjacency.sum(-1)[:, None])
+    ...         return signals + theta[:, :, None] * (signals @ adjacency.mT - signals * adjacency.sum(-1)[:, None])
     >>> edge = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
     >>> Consensus().apply(edge, torch.tensor([[0.25]]), torch.tensor([[1.0, 0.0]]))
     tensor([[[0.7500, 0.2500]]])
@@ -97,6 +100,9 @@ class GraphFilter(BaseEstimator, ABC):
 
     def check(self) -> None:
         """Raise ValueError or TypeError where a constructor argument makes no sense."""
+
+    def check_directed(self) -> None:
+        """Raise ValueError where the filter has no meaning on a directed graph; most have."""
 
     def initial_theta(self, n_chains: int, generator: torch.Generator, dtype: Any = torch.float64) -> Tensor:
         """Draw `n_chains` starting values."""
@@ -161,7 +167,7 @@ class GraphFilter(BaseEstimator, ABC):
         Parameters
         ----------
         adjacency : Tensor (chains, nodes, nodes)
-            Symmetric graphs, or directed ones.
+            Symmetric graphs; of a pair, both entries change.
         theta : Tensor (chains, parameters)
             Used where the filter is not linear in it.
         signals, targets : Tensor (experiments, nodes)
@@ -174,6 +180,12 @@ class GraphFilter(BaseEstimator, ABC):
         EdgeChanges
             By filtering the signals anew for every change, unless a filter knows better.
         """
+        return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
+
+    def directed_edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        """The same for directed graphs, of whose pairs one entry changes."""
         return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
 
 

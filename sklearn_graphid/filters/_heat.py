@@ -38,7 +38,9 @@ class HeatDiffusionFilter(GraphFilter):
     ----------
     laplacian : {"combinatorial", "normalized"}, default="combinatorial"
         L = D - A, or L = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees. A node without edges keeps
-        its heat under both.
+        its heat under both. In a directed graph the degree of a node is how many edges point to it: a node moves
+        towards those it has edges from, equal values stay equal, and the total is not kept. There is no normalised
+        Laplacian of a directed graph.
     initial_low, initial_high : float, default=0.3 and 0.7
         Where theta is expected: it starts at a uniform draw between the two, and is between them with even odds before
         the data are seen. Its prior is log-logistic with these quartiles, whose long tails let the data overrule it. A
@@ -85,6 +87,13 @@ class HeatDiffusionFilter(GraphFilter):
                 f"expected 0 <= theta_min <= initial_low <= initial_high <= theta_max."
             )
 
+    def check_directed(self) -> None:
+        if self.laplacian != "combinatorial":
+            raise ValueError(
+                f"HeatDiffusionFilter got laplacian={self.laplacian!r}, which is defined for undirected graphs; "
+                f"expected 'combinatorial' where directed=True."
+            )
+
     def parameter_names(self) -> list[str]:
         return ["theta"]
 
@@ -109,6 +118,8 @@ class HeatDiffusionFilter(GraphFilter):
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
         laplacian, laplacian_pullback = self._laplacian_with_pullback(adjacency)
+        if not _are_symmetric(laplacian):
+            return super().linearize(adjacency, theta, signals)
         eigenvalues, eigenvectors, spectrum = _spectrum(laplacian, signals)
         decay = torch.exp(-theta * eigenvalues)
         outputs = (spectrum * decay[:, None]) @ eigenvectors.mT
@@ -128,6 +139,8 @@ class HeatDiffusionFilter(GraphFilter):
 
     def along_theta(self, adjacency: Tensor, signals: Tensor) -> ThetaCurve:
         laplacian, _ = self._laplacian_with_pullback(adjacency)
+        if not _are_symmetric(laplacian):
+            return _curve_of_exponentials(laplacian, signals)
         eigenvalues, eigenvectors, spectrum = _spectrum(laplacian, signals)
 
         def curve(theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,6 +161,22 @@ class HeatDiffusionFilter(GraphFilter):
         if self.laplacian == "combinatorial":
             return combinatorial_laplacian(adjacency)
         return normalized_laplacian(adjacency)
+
+
+def _are_symmetric(matrices: Tensor) -> bool:
+    """Whether all are, so that they have orthogonal eigenvectors; a chain that has diverged to nan does not count."""
+    transposed = matrices.mT
+    return torch.equal(matrices, transposed) or bool(((matrices == transposed) | matrices.isnan()).all())
+
+
+def _curve_of_exponentials(laplacian: Tensor, signals: Tensor) -> ThetaCurve:
+    """Heat at any time where there are no orthogonal eigenvectors."""
+
+    def curve(theta: Tensor) -> tuple[Tensor, Tensor]:
+        outputs = signals @ _matrix_exponential(-theta[:, :, None] * laplacian).mT
+        return outputs, -(outputs @ laplacian.mT)[..., None]
+
+    return curve
 
 
 def _matrix_exponential(exponent: Tensor) -> Tensor:

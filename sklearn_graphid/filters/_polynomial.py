@@ -53,7 +53,8 @@ class PolynomialFilter(GraphFilter):
         Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
         random.
     shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
-        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees.
+        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees. In a directed graph
+        the degree of a node is how many edges point to it, and there is no normalised Laplacian.
 
     Examples
     --------
@@ -77,6 +78,13 @@ class PolynomialFilter(GraphFilter):
             raise ValueError(f"PolynomialFilter got shift={self.shift!r}; expected one of {', '.join(SHIFTS)}.")
         check_integer(self.order, "PolynomialFilter got order", low=0)
         check_number(self.initial_scale, "PolynomialFilter got initial_scale", positive=True)
+
+    def check_directed(self) -> None:
+        if self.shift == "normalized-laplacian":
+            raise ValueError(
+                "PolynomialFilter got shift='normalized-laplacian', which is defined for undirected graphs; expected "
+                "'adjacency' or 'laplacian' where directed=True."
+            )
 
     def parameter_names(self) -> list[str]:
         return [f"theta_{power}" for power in range(self.order + 1)]
@@ -110,6 +118,11 @@ class PolynomialFilter(GraphFilter):
         if self.order > 2 or self.shift == "normalized-laplacian" or measured is not None:
             return super().edge_changes(adjacency, theta, signals, targets, measured)
         return PolynomialChanges(self._shift(adjacency)[0], signals, targets, self.order, self.shift == "laplacian")
+
+    def directed_edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        return self.edge_changes(adjacency, theta, signals, targets, measured)
 
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor

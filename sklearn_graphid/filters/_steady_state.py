@@ -24,6 +24,9 @@ class SteadyStateFilter(GraphFilter):
     L = D - A is the Laplacian of the graph. Without a ground node, and with g = 0, potentials are defined up to a
     constant: what flows in on the whole is taken off all nodes alike, and the potentials have mean zero.
 
+    In a directed graph the degree of a node is how many edges point to it: each node settles at
+    g y_i + sum over j of A_ij (y_i - y_j) = x_i, pulled by those that it has edges from. A leak or a ground is needed.
+
     Parameters
     ----------
     ground : int or None, default=None
@@ -72,6 +75,13 @@ class SteadyStateFilter(GraphFilter):
                 f"expected initial_low <= initial_high."
             )
 
+    def check_directed(self) -> None:
+        if self._is_floating:
+            raise ValueError(
+                "SteadyStateFilter got neither a leak nor a ground, without which a directed graph has no steady state "
+                "for most inputs; expected leak > 0 or ground=..., where directed=True."
+            )
+
     def parameter_names(self) -> list[str]:
         return ["scale"]
 
@@ -107,8 +117,8 @@ class SteadyStateFilter(GraphFilter):
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
     ) -> Tensor:
-        if rows.shape[-1] != 2:
-            return super().changed_designs(adjacency, signals, rows, columns, amounts)
+        if rows.shape[-1] == 1:
+            return self._designs_after_one_way(adjacency, signals, rows[..., 0], columns[..., 0], amounts)
         changes = SteadyStateChanges(self._inverse(adjacency), signals, torch.zeros_like(signals))
         unit = adjacency.new_ones(len(adjacency), 1)
         return (self.design(adjacency, signals) + changes.output_changes(rows, columns, amounts, unit))[:, :, None]
@@ -120,8 +130,23 @@ class SteadyStateFilter(GraphFilter):
             return super().edge_changes(adjacency, theta, signals, targets, measured)
         return SteadyStateChanges(self._inverse(adjacency), signals, targets)
 
+    def _designs_after_one_way(
+        self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
+    ) -> Tensor:
+        """An entry's change c turns K into K + c e_i (e_i - e_j)', and potentials follow by Sherman and Morrison."""
+        responses = self._inverse(adjacency)
+        chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
+        change = amounts.double()
+        response = responses[chains, rows]  # (chains, changes, nodes), to an inflow at i
+        across = response.gather(-1, rows[..., None]) - response.gather(-1, columns[..., None])
+        factor = change / (1 + change * across[..., 0])
+        potentials = self._inflow(signals) @ responses
+        drops = potentials.mT[chains, rows] - potentials.mT[chains, columns]  # (chains, changes, experiments)
+        taken = (factor[..., None] * drops)[..., None] * response[:, :, None]
+        return (potentials[:, None] - taken).to(adjacency.dtype)[:, :, None]
+
     def _inverse(self, adjacency: Tensor) -> Tensor:
-        """Potentials (chains, nodes, nodes) for an inflow of one at each node."""
+        """Potentials (chains, nodes, nodes) for an inflow of one at each node, whose row they are."""
         identity = torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device)
         return _solve(self._conductance(adjacency), self._inflow(identity))
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["EdgeSpace", "changed_graphs", "upper_half_mirrored"]
+__all__ = ["EdgeSpace", "changed_graphs", "one_entry_per_pair", "upper_half_mirrored"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -76,6 +76,13 @@ class EdgeSpace:
         """Rows and columns."""
         return self.rows, self.columns
 
+    def sources_and_targets(self) -> tuple[Any, Any]:
+        """Of every pair, the node where its edge begins and the one where it ends, which is the row that receives.
+
+        In an undirected graph, which has no such order, they are rows and columns.
+        """
+        return (self.columns, self.rows) if self.directed else (self.rows, self.columns)
+
     def to(self, device: torch.device) -> EdgeSpace:
         """The same for tensors on a device."""
         rows, columns = (torch.as_tensor(places, device=device) for places in (self.rows, self.columns))
@@ -129,6 +136,13 @@ def changed_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor, amounts: Te
     copies = torch.arange(len(flat), device=flat.device)[:, None]
     flat[copies, rows, columns] += amounts.flatten()[:, None].to(flat.dtype)
     return graphs
+
+
+def one_entry_per_pair(matrices: Tensor, directed: bool) -> Tensor:
+    """Matrices of a graph, from any: with a zero diagonal, and symmetric unless directed."""
+    if directed:
+        return matrices.masked_fill(torch.eye(matrices.shape[-1], dtype=torch.bool, device=matrices.device), 0)
+    return upper_half_mirrored(matrices)
 
 
 def upper_half_mirrored(matrices: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ from ._validation import NamedMatrix, as_square_array, check_adjacency, read_mat
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["KnownEdges", "names_of_known"]
+__all__ = ["KnownEdges", "is_directed", "names_of_known"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -521,10 +521,17 @@ class KnownEdges:
         return filled
 
     def __repr__(self) -> str:
-        n_pairs = EdgeSpace.complete(self.n_nodes, self.directed).n_free
+        n_pairs = self.n_nodes * (self.n_nodes - 1) // self.space.n_entries
         pairs = f"{n_pairs} ordered pairs" if self.directed else f"{n_pairs} pairs"
         strengths = f", strengths={self._n_strengths} of {self._n_edges} edges" if self.has_weights else ""
         return f"KnownEdges(n_nodes={self.n_nodes}, known={n_pairs - self.n_unknown} of {pairs}{strengths})"
+
+
+def is_directed(known: Any, directed: bool | None) -> bool:
+    """Whether a graph is directed: as was said, else as in what is known, else not."""
+    if directed is not None:
+        return check_flag(directed, "directed")
+    return isinstance(known, KnownEdges) and known.directed
 
 
 def names_of_known(known: Any) -> Names | None:

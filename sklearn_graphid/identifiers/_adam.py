@@ -108,6 +108,9 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
         The process.
+    directed : bool, default=False
+        Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
+        `adjacency_[i, j]`: the output of i depends on the input of j.
     noise_std : float, default=1.0
         Standard deviation of the measurement noise. It matters only against `l1_penalty`.
     n_iterations : int, default=1000
@@ -162,6 +165,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
 
     _parameter_constraints = {
         **BaseSystemIdentifier._parameter_constraints,
+        "directed": ["boolean"],
         "noise_std": [NumberInterval(Real, *_NOISE_RANGE, closed="both")],
         "n_iterations": [NumberInterval(Integral, 1, None, closed="left")],
         "learning_rate": [NumberInterval(Real, 0, _LARGEST_STEP, closed="right")],
@@ -175,6 +179,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         self,
         filter: Any = "polynomial",
         *,
+        directed: bool = False,
         noise_std: float = 1.0,
         n_iterations: int = 1000,
         learning_rate: float = 0.01,
@@ -185,6 +190,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         random_state: Any = None,
     ):
         self.filter = filter
+        self.directed = directed
         self.noise_std = noise_std
         self.n_iterations = n_iterations
         self.learning_rate = learning_rate

@@ -41,10 +41,11 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
     draws = estimator._draws
     shape = draws.log_likelihood.shape
     names = [str(name) for name in estimator.node_names_]
-    rows, columns = estimator.known_edges_.unknown_pairs()
+    space = estimator.known_edges_.space
+    arrow = "->" if space.directed else "-"
     coordinates: dict[str, Any] = {
         "parameter": estimator.filter_.parameter_names(),
-        "pair": [f"{names[i]} - {names[j]}" for i, j in zip(rows, columns, strict=True)],
+        "pair": [f"{names[i]} {arrow} {names[j]}" for i, j in zip(*space.sources_and_targets(), strict=True)],
     }
     dimensions = {"theta": ["parameter"], "edges": ["pair"]}
     groups: dict[str, Any] = {

@@ -126,8 +126,9 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
             What is known of the graph: a `KnownEdges`; an array with 0 and 1 where the pair is known and nan where
             it is not; or a boolean array (True = known) together with `known_adjacency`. None: nothing.
-        known_adjacency : array, sparse matrix, DataFrame or networkx.Graph, default=None
-            The graph where a boolean `known_mask` is True.
+        known_adjacency : array, sparse matrix, DataFrame or networkx graph, default=None
+            The graph where a boolean `known_mask` is True. In a directed graph, an edge from source to target stands at
+            [target, source].
 
         Returns
         -------
@@ -152,13 +153,31 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         given = {"X": X, "y": Y}
         inputs, outputs = self._validate_experiments(X, Y)
         names = self._names_of_inputs
-        known = KnownEdges.coerce(known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names)
+        self._check_kind(known_mask)
+        known = KnownEdges.coerce(
+            known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names, directed=self._is_directed
+        )
+        filter = clone(resolve_filter(self.filter))
+        if known.directed:
+            filter.check_directed()
         self._params_at_fit = self.get_params(deep=False)
         self.node_names_ = list(range(inputs.shape[1]) if known.names is None else known.names)
-        experiments = Experiments(inputs, outputs, known, clone(resolve_filter(self.filter)), given)
+        experiments = Experiments(inputs, outputs, known, filter, given)
         self._n_experiments, self._n_measured = len(inputs), experiments.n_measured
         self._output_power = experiments.output_power
         return experiments
+
+    @property
+    def _is_directed(self) -> bool:
+        """Whether a directed graph is sought; identifiers that have no parameter `directed` cannot."""
+        return bool(getattr(self, "directed", False))
+
+    def _check_kind(self, known: Any) -> None:
+        if isinstance(known, KnownEdges) and known.directed and not hasattr(self, "directed"):
+            raise ValueError(
+                f"known_mask is a KnownEdges of a directed graph, but {type(self).__name__} finds undirected graphs "
+                f"only; use LangevinSystemIdentifier(directed=True) or AdamSystemIdentifier(directed=True)."
+            )
 
     def _validate_experiments(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
         if Y is None:
@@ -264,23 +283,25 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
         Returns
         -------
-        networkx.Graph
+        networkx.Graph or networkx.DiGraph
             Nodes are named as the columns of X were, else as in what is known, or numbered. Edges carry their
-            `probability`, whether they were `known`, and their strength as `weight` where they have one.
+            `probability`, whether they were `known`, and their strength as `weight` where they have one. An edge of a
+            directed graph goes from its source to its target, whose output depends on the source's input.
         """
         check_is_fitted(self)
         names = self.node_names_
         import networkx as nx
 
-        graph = nx.Graph()
+        directed = self.known_edges_.directed
+        graph = nx.DiGraph() if directed else nx.Graph()
         graph.add_nodes_from(names)
-        edges = EdgeSpace.of_mask(self.adjacency_ == 1)
-        for i, j in zip(edges.rows, edges.columns, strict=True):
+        edges = EdgeSpace.of_mask(self.adjacency_ == 1, directed)
+        for i, j, source, target in zip(*edges.ends(), *edges.sources_and_targets(), strict=True):
             facts: dict[str, Any] = {"probability": float(self.edge_probabilities_[i, j])}
             facts["known"] = bool(self.known_edges_.mask[i, j])
             if hasattr(self, "weights_"):
                 facts["weight"] = float(self.weights_[i, j])
-            graph.add_edge(names[i], names[j], **facts)
+            graph.add_edge(names[source], names[target], **facts)
         return graph
 
     def to_pandas_edgelist(self, include_known: bool = False) -> pd.DataFrame:
@@ -294,25 +315,27 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         Returns
         -------
         DataFrame
-            A row for each pair, the most probable edge first, with the columns `source` and `target` (nodes named as
-            in `to_networkx`), `probability`, `monte_carlo_error` (its standard error over chains; missing where there
-            are none), and `known`; where edges have strengths, also `weight` and its standard deviation `weight_std`,
-            both zero for pairs that were found to have no edge.
+            A row for each pair (each ordered pair of a directed graph), the most probable edge first, with the columns
+            `source` and `target` (nodes named as in `to_networkx`), `probability`, `monte_carlo_error` (its standard
+            error over chains; missing where there are none), and `known`; where edges have strengths, also `weight` and
+            its standard deviation `weight_std`, both zero for pairs that were found to have no edge.
         """
         check_is_fitted(self)
         require_pandas("to_pandas_edgelist")
         import pandas as pd
 
         mask = self.known_edges_.mask
-        listed = EdgeSpace.complete(len(mask)) if include_known else self.known_edges_.space
-        rows, columns = listed.rows, listed.columns
+        known = self.known_edges_
+        listed = EdgeSpace.complete(len(mask), known.directed) if include_known else known.space
+        rows, columns = listed.ends()
+        sources, targets = listed.sources_and_targets()
         probability = self.edge_probabilities_[rows, columns]
         errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", np.full(mask.shape, np.nan))
         order = np.argsort(-probability, kind="stable")
         names = self.node_names_
         table = {
-            "source": [names[i] for i in rows[order]],
-            "target": [names[j] for j in columns[order]],
+            "source": [names[node] for node in sources[order]],
+            "target": [names[node] for node in targets[order]],
             "probability": probability[order],
             "monte_carlo_error": errors[rows, columns][order],
             "known": mask[rows, columns][order],

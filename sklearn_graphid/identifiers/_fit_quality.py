@@ -80,10 +80,10 @@ def residual_dependence(inputs: FloatArray, residuals: FloatArray, adjacency: Fl
     The residuals (nan where nothing was measured) are regressed on the inputs and on their products with powers of the
     adjacency matrix, the degrees and the Laplacian: what filters on this graph are made of. 1 where there are too few.
     """
-    degrees = adjacency.sum(0)
+    degrees = adjacency.sum(1)
 
     def shift(signals: FloatArray) -> FloatArray:
-        return signals @ adjacency
+        return signals @ adjacency.T
 
     once = shift(inputs)
     twice = shift(once)

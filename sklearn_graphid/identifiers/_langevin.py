@@ -38,8 +38,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     """Identify a graph and the process on it by sampling from their posterior.
 
     The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise, where A is the adjacency matrix of an
-    undirected, unweighted graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta.
-    A prior says what such graphs look like.
+    unweighted graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta. A prior says
+    what such graphs look like.
 
     Chains start with annealed Langevin dynamics on a relaxed adjacency matrix, as in the paper, and go on with sweeps
     that redraw the pairs of binary graphs from their exact odds. The draws of the sweeps are the result.
@@ -56,6 +56,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
         edges may come with their strengths, see `KnownEdges`. Where no strength is known, most filters have a parameter
         that multiplies them all, and their unit is then their geometric mean, or their standard deviation if signed.
+    directed : bool, default=False
+        Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
+        `adjacency_[i, j]`: the output of i depends on the input of j.
     noise_std : float or None, default=None
         Standard deviation of the measurement noise. None: unknown, and sampled with the rest.
     n_chains : int, default=16
@@ -170,6 +173,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         prior: Any = None,
         *,
         edge_weights: str = "binary",
+        directed: bool = False,
         noise_std: float | None = None,
         n_chains: int = 16,
         n_levels: int = 10,
@@ -190,6 +194,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.filter = filter
         self.prior = prior
         self.edge_weights = edge_weights
+        self.directed = directed
         self.noise_std = noise_std
         self.n_chains = n_chains
         self.n_levels = n_levels
@@ -222,6 +227,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
                 "prior is not fitted. Fit it first, and wrap it as prior=FrozenEstimator(prior) from sklearn.frozen, "
                 "as cloning, which model selection does, would drop the fit again."
             ) from error
+        prior.check_directed(known.directed)
         if reason := prior.mismatch(known):
             warn_caller(f"the graph does not look like what the prior knows: {reason}.")
         return prior
@@ -229,8 +235,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
         if self.edge_prior is None:
             return None
-        matrix = read_matrix(self.edge_prior, "edge_prior")
-        probabilities = check_edge_probabilities(matrix.in_order_of(known.names, "edge_prior", "X"), known.n_nodes)
+        matrix = read_matrix(self.edge_prior, "edge_prior", directed=known.directed)
+        probabilities = check_edge_probabilities(
+            matrix.in_order_of(known.names, "edge_prior", "X"), known.n_nodes, directed=known.directed
+        )
         # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))

@@ -96,6 +96,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     _parameter_constraints = {
         **BaseSystemIdentifier._parameter_constraints,
         "edge_weights": [StrOptions(set(SLABS))],
+        "directed": ["boolean"],
         "noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],

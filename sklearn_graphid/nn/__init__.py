@@ -15,7 +15,7 @@ from ._networks import (
 )
 from ._ppgn import LOWEST_SIGMA, PPGN
 from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
-from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, symmetric_normal, train_network
+from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, normal_noise, train_network
 
 __all__ = [
     "ARCHITECTURES",
@@ -33,9 +33,9 @@ __all__ = [
     "check_sigmas",
     "denoising_losses",
     "graphs_at_once",
+    "normal_noise",
     "read_edpgnn_checkpoint",
     "restore_network",
-    "symmetric_normal",
     "train_network",
     "uses_known",
 ]

@@ -32,6 +32,7 @@ class DenoisingNetwork(Protocol):
     uses_known: bool  # whether it can be told which pairs carry no noise
     independent: bool  # whether graphs of a batch do not influence one another in training
     continuous: bool  # whether it takes any annealing level, or only those it was built for
+    directed: bool  # whether its graphs are directed
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialise every weight from the generator."""
@@ -57,6 +58,7 @@ class EDPGNNDenoiser(nn.Module):
     uses_known = False
     independent = False  # because of batch normalisation
     continuous = False
+    directed = False
 
     def __init__(self, sigmas: Sequence[float], **settings: Any):
         super().__init__()

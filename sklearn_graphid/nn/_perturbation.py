@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..graphs import upper_half_mirrored
+from ..graphs import one_entry_per_pair
 
-__all__ = ["FLOAT", "NoiseLaw", "random_known", "symmetric_normal", "uniform"]
+__all__ = ["FLOAT", "NoiseLaw", "normal_noise", "random_known", "uniform"]
 
 # Of weights, graphs and random numbers, whatever torch's default type is.
 FLOAT = torch.float32
@@ -67,10 +67,10 @@ def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
     return (entropy / -(share * share.log()).sum()).to(sigma)
 
 
-def symmetric_normal(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard normal noise with one draw for each pair and a zero diagonal."""
+def normal_noise(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
+    """Standard normal noise with one draw for each pair, or ordered pair, and a zero diagonal."""
     draws = torch.randn(like.shape, generator=generator, device=generator.device, dtype=FLOAT)
-    return upper_half_mirrored(draws.to(like))
+    return one_entry_per_pair(draws.to(like), directed)
 
 
 def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -78,7 +78,7 @@ def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     return torch.rand(shape, generator=generator, dtype=FLOAT)
 
 
-def random_known(like: Tensor, generator: torch.Generator) -> Tensor:
+def random_known(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
     """A random share of the pairs of each graph, as a mask of ones and zeros."""
     share = uniform((len(like), 1, 1), generator)
-    return upper_half_mirrored((uniform(like.shape, generator) < share).to(like))
+    return one_entry_per_pair((uniform(like.shape, generator) < share).to(like), directed)

@@ -4,6 +4,9 @@ The clean graph is binary, so the best denoiser is a probability: given the nois
 log-odds (a~ - 1/2) / sigma^2, what its own value says in closed form, plus what the other pairs say. The network
 learns only the second part. Every pair carries a feature vector; blocks multiply the feature matrices with one
 another, which lets a pair see the paths that join its two ends.
+
+In a directed graph every ordered pair has features of its own, which begin with what is believed of both directions.
+Left and right factors of a product then differ: of two nodes, what both point to is not what points to both.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ class PPGN(nn.Module):
         How many times paths are extended.
     n_frequencies : int
         Size of the description of the annealing level.
+    directed : bool
+        Whether every ordered pair stands alone.
 
     Notes
     -----
@@ -44,13 +49,17 @@ class PPGN(nn.Module):
     independent = True
     continuous = True
 
-    def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16):
+    def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16, directed: bool = False):
         super().__init__()
+        self.directed = directed
         self.settings = {"width": width, "n_blocks": n_blocks, "n_frequencies": n_frequencies}
+        if directed:
+            self.settings["directed"] = True
         self.density_logit = nn.Parameter(torch.empty(1))
         self.noise_in = ChannelLinear(2, n_frequencies)
-        self.lift = ChannelLinear(4, width)
-        self.blocks = nn.ModuleList(PathBlock(width, n_frequencies) for _ in range(n_blocks))
+        self.lift = ChannelLinear(7 if directed else 4, width)
+        block = DirectedPathBlock if directed else PathBlock
+        self.blocks = nn.ModuleList(block(width, n_frequencies) for _ in range(n_blocks))
         self.readout_hidden = ChannelLinear(width, width)
         self.readout = ChannelLinear(width, 1)
 
@@ -71,7 +80,7 @@ class PPGN(nn.Module):
         Parameters
         ----------
         noisy : Tensor (graphs, nodes, nodes)
-            Symmetric matrices; known pairs hold their exact value.
+            Matrices, symmetric unless directed; known pairs hold their exact value.
         sigma : Tensor (graphs,)
             Standard deviation of the noise on the pairs that are not known.
         known : Tensor (graphs, nodes, nodes) or (nodes, nodes), float, or None
@@ -80,7 +89,7 @@ class PPGN(nn.Module):
         Returns
         -------
         Tensor (graphs, nodes, nodes)
-            Symmetric. On known pairs and on the diagonal it means nothing.
+            Symmetric unless directed. On known pairs and on the diagonal it means nothing.
         """
         n_nodes = noisy.shape[-1]
         own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
@@ -95,13 +104,14 @@ class PPGN(nn.Module):
         noise = torch.stack([sigma.clamp_min(LOWEST_SIGMA).log(), known.mean((-2, -1))])
         level = torch.nn.functional.silu(self.noise_in(noise))
         pairs = torch.stack([believed * off_diagonal, believed * (1 - believed) * off_diagonal, known])
-        pairs = torch.cat([pairs, diagonal.expand_as(noisy)[None]])
+        parts = [pairs, pairs.mT] if self.directed else [pairs]
+        pairs = torch.cat([*parts, diagonal.expand_as(noisy)[None]])
         features = self.lift(pairs)
         for block in self.blocks:
             features = block(features, level)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
-        return own + self.density_logit + 0.5 * (others + others.mT)
+        return own + self.density_logit + (others if self.directed else 0.5 * (others + others.mT))
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[a | noisy]: the probability of every edge, with a zero diagonal; known pairs keep their value."""
@@ -114,7 +124,8 @@ class PPGN(nn.Module):
         """Mean cross-entropy of the unknown pairs of each graph, (graphs,)."""
         log_odds = self.log_odds(noisy, sigma, known)
         entropy = torch.nn.functional.binary_cross_entropy_with_logits(log_odds, clean, reduction="none")
-        counted = torch.triu(torch.ones_like(clean[0]), 1).expand_as(clean)
+        every = torch.ones_like(clean[0])
+        counted = (every.fill_diagonal_(0) if self.directed else torch.triu(every, 1)).expand_as(clean)
         if known is not None:
             counted = counted * (1 - known)
         return (entropy * counted).sum((-2, -1)) / counted.sum((-2, -1)).clamp_min(1)
@@ -163,12 +174,44 @@ class PathBlock(nn.Module):
         # nodes of order one from ten nodes to hundreds.
         root = math.sqrt(features.shape[-1])
         flat = features.flatten(1)
-        factors = (self.factors @ flat).view_as(features)
-        paths = (factors @ factors).flatten(1)
-        hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, paths).view_as(features)
-        # Summed over a row: what a node's other pairs hold, its degree among them.
-        nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
-        hidden = hidden.add_(nodes[..., None]).add_(nodes[..., None, :]).relu_().flatten(1)
+        hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, self._paths(features)).view_as(features)
+        receiving, sending = self._nodes(features, root, self.from_level(level)[..., None])
+        hidden = hidden.add_(receiving[..., None]).add_(sending[..., None, :]).relu_().flatten(1)
         if torch.is_grad_enabled():
             return torch.addmm(flat, self.out, hidden).view_as(features)
         return flat.addmm_(self.out, hidden).view_as(features)
+
+    def _paths(self, features: Tensor) -> Tensor:
+        """Products of feature matrices, (width, pairs)."""
+        factors = (self.factors @ features.flatten(1)).view_as(features)
+        return (factors @ factors).flatten(1)
+
+    def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
+        """What the node of a row and that of a column add to a pair, (width, graphs, nodes) each."""
+        # Summed over a row: what a node's other pairs hold, its degree among them.
+        nodes = self.from_nodes(features.sum(-1) / root) + level
+        return nodes, nodes
+
+
+class DirectedPathBlock(PathBlock):
+    """The same for ordered pairs: two factors that differ, and what a node receives apart from what it sends."""
+
+    def __init__(self, width: int, n_frequencies: int):
+        super().__init__(width, n_frequencies)
+        self.right_factors = nn.Parameter(torch.empty(width, width))
+        self.from_nodes = ChannelLinear(2 * width, 2 * width)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        super().reset_parameters(generator)
+        bound = 1 / math.sqrt(self.right_factors.shape[1])
+        nn.init.uniform_(self.right_factors, -bound, bound, generator=generator)
+
+    def _paths(self, features: Tensor) -> Tensor:
+        flat = features.flatten(1)
+        left, right = ((factors @ flat).view_as(features) for factors in (self.factors, self.right_factors))
+        return (left @ right).flatten(1)
+
+    def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
+        sums = torch.cat([features.sum(-1), features.sum(-2)])
+        receiving, sending = self.from_nodes(sums / root).chunk(2)
+        return receiving + level, sending

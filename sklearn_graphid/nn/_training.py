@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator, torch_threads
 from ._networks import graphs_at_once
-from ._perturbation import FLOAT, NoiseLaw, random_known, symmetric_normal
+from ._perturbation import FLOAT, NoiseLaw, normal_noise, random_known
 
 __all__ = [
     "Epoch",
@@ -28,7 +28,7 @@ __all__ = [
     "TrainingSettings",
     "TrainingState",
     "denoising_losses",
-    "symmetric_normal",
+    "normal_noise",
     "train_network",
 ]
 
@@ -119,7 +119,7 @@ def denoising_losses(
             n_nodes = len(graph)
             if n_nodes not in noises:
                 like = levels.new_empty(len(levels), n_nodes, n_nodes)
-                draws = symmetric_normal(like, seeded_generator(seed + n_nodes))
+                draws = normal_noise(like, seeded_generator(seed + n_nodes), network.directed)
                 noises[n_nodes] = levels[:, None, None] * draws
             clean = torch.tensor(graph, dtype=FLOAT).expand_as(noises[n_nodes])
             noisy = clean + noises[n_nodes]
@@ -237,13 +237,14 @@ class _Run:
 
     def _step(self, clean: Tensor, generator: torch.Generator, spread: _Map) -> float:
         sigma = self.law.draw(len(clean), generator).to(clean)
-        noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
+        directed = bool(self.network.directed)
+        noisy = clean + sigma[:, None, None] * normal_noise(clean, generator, directed)
         known = None
         if (
             self.network.uses_known
             and float(torch.rand((), generator=generator, dtype=FLOAT)) < self.settings.known_share
         ):
-            known = random_known(clean, generator)
+            known = random_known(clean, generator, directed)
             noisy = torch.where(known > 0, clean, noisy)
         loss = _set_gradients(self.network, _Batch(clean, noisy, sigma, self.law.weight(sigma), known), spread)
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -332,7 +333,7 @@ def _fixed_validation(network: Any, validation: Sequence[FloatArray], law: Noise
     for n_nodes, members in bucket_by_size(validation, torch.device("cpu")).items():
         clean = members.repeat(n_draws, 1, 1)
         sigma = law.draw(len(clean), generator)
-        noisy = clean + sigma[:, None, None] * symmetric_normal(clean, generator)
+        noisy = clean + sigma[:, None, None] * normal_noise(clean, generator, network.directed)
         at_once = graphs_at_once(n_nodes) if network.independent else 64
         held_out += _Batch(clean, noisy, sigma, law.weight(sigma)).parts(at_once)
     return held_out

@@ -44,7 +44,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
     """The adjacency matrix: what is known in grey, and the probability of every unknown pair in blue.
 
     Known edges are hatched, so that print without colour tells them from probabilities. A dot marks an inferred edge.
-    Where the truth is given, a ring marks a missed edge and a cross a false one.
+    Where the truth is given, a ring marks a missed edge and a cross a false one. In a directed graph, an edge stands in
+    the column of its source and the row of its target.
 
     Parameters
     ----------
@@ -170,7 +171,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             smallest = 0.0 if look["label"] in ("inferred edge", "found edge") else _SMALLEST_ERROR
             size = max(look.pop("share") * cell, smallest) ** 2
             label = f"{look.pop('label')} ({len(pairs)})"
-            rows, columns = row_of_node[np.concatenate([pairs, pairs[:, ::-1]])].T
+            cells = pairs if graph.directed else np.concatenate([pairs, pairs[:, ::-1]])
+            rows, columns = row_of_node[cells].T
             width = min(1.5, 0.12 * max(cell, smallest))
             mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
             if kind == "missed":  # a ring lies on cells as dark as itself
@@ -182,8 +184,11 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         return 72 * min(extent.width, extent.height) / self.figure_.dpi / len(self.node_order_)
 
     def _label_nodes(self, node_names: list[Any] | None) -> None:
+        if self.known.directed:
+            self.ax_.set(xlabel="from node", ylabel="to node")
         if node_names is None:
-            self.ax_.set(xlabel="node", ylabel="node")
+            if not self.known.directed:
+                self.ax_.set(xlabel="node", ylabel="node")
             self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
             return
         names = [drawable(node_names[node]) for node in self.node_order_]
@@ -231,7 +236,8 @@ def _resolve_order(node_order: Any, graph: IdentifiedGraph) -> npt.NDArray[np.in
         return np.arange(n_nodes)
     if isinstance(node_order, str):
         check_choice(node_order, "node_order", ("bandwidth",), "an order of the nodes")
-        order = reverse_cuthill_mckee(sparse.csr_array(graph.adjacency), symmetric_mode=True)
+        both_ways = graph.adjacency + graph.adjacency.T
+        order = reverse_cuthill_mckee(sparse.csr_array(both_ways), symmetric_mode=True)
         return np.asarray(order, dtype=np.intp)
     order = np.asarray(node_order)
     is_numbers = order.shape == (n_nodes,) and order.dtype.kind in "iuf"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -46,6 +46,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 _LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
 _FONT_SIZE = 8.0
+_NECK = 4  # the point of a curve, of 25, from which its head takes the direction
 _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
@@ -53,7 +54,8 @@ class GraphDisplay(IdentifiedGraphDisplay):
     """The graph, with the edges that were inferred in colour.
 
     Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where the truth is given, missed
-    edges are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow.
+    edges are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow. In a
+    directed graph edges are arrows, and two that join the same nodes are bows.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ class GraphDisplay(IdentifiedGraphDisplay):
         Where the nodes are; pass it as `pos` to draw another graph in the same layout.
     edges_ : dict of str to LineCollection
         The edges by kind: "known", and "inferred", or "found", "missed" and "false"; "unknown" if shown.
+    arrows_ : dict of str to list of FancyArrowPatch
+        The heads of the edges of a directed graph, by kind; empty for an undirected one.
     nodes_ : PathCollection
         The nodes.
 
@@ -160,9 +164,10 @@ class GraphDisplay(IdentifiedGraphDisplay):
         positions = lay_out(graph, layout, seed) if pos is None else read_positions(pos, names, "pos")
         self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
         self.positions_ = positions
-        self.edges_ = {
-            kind: self._draw_edges(kind, edges[kind], looks[kind]) for kind in looks if len(edges.get(kind, ()))
-        }
+        drawn = [kind for kind in looks if len(edges.get(kind, ()))]
+        bent = _joined_twice(edges[kind] for kind in drawn if kind != "unknown")
+        curves = {kind: edge_curves(positions, edges[kind], straight=kind == "unknown", bent=bent) for kind in drawn}
+        self.edges_ = {kind: self._draw_edges(kind, edges[kind], curves[kind], looks[kind]) for kind in drawn}
         self.ax_.margins(0.05)
         self.ax_.set_axis_off()
         if legend:
@@ -170,12 +175,41 @@ class GraphDisplay(IdentifiedGraphDisplay):
         labels = {node: drawable(names[node]) for node in _labelled(node_labels, edges, len(names))}
         self._draw_nodes(labels, node_size)
         self.ax_.set_aspect("equal")
+        self.arrows_ = {}
+        if graph.directed:
+            self.arrows_ = {
+                kind: self._draw_heads(edges[kind], curves[kind], self.edges_[kind])
+                for kind in drawn
+                if kind != "unknown"
+            }
         return self
 
-    def _draw_edges(self, kind: str, pairs: Pairs, look: Mapping[str, Any]) -> Any:
+    def _draw_heads(self, pairs: Pairs, curves: list[FloatArray], lines: Any) -> list[Any]:
+        """A head at the end of each curve, where the disc of the target begins."""
+        from matplotlib.patches import FancyArrowPatch
+
+        radii = np.sqrt(self.nodes_.get_sizes()) / 2  # in points
+        widths = np.broadcast_to(lines.get_linewidths(), len(pairs))
+        heads = []
+        for (target, _), curve, width in zip(pairs, curves, widths, strict=True):
+            # A curve starts at its row, which receives.
+            head = FancyArrowPatch(
+                tuple(curve[_NECK]),
+                tuple(curve[0]),
+                arrowstyle="-|>",
+                mutation_scale=8 + 4 * width,
+                linewidth=0,
+                color=lines.get_colors()[0],
+                shrinkA=0,
+                shrinkB=radii[target if len(radii) > 1 else 0],
+                zorder=lines.get_zorder() + 0.05,
+            )
+            heads.append(self.ax_.add_patch(head))
+        return heads
+
+    def _draw_edges(self, kind: str, pairs: Pairs, curves: list[FloatArray], look: Mapping[str, Any]) -> Any:
         from matplotlib.collections import LineCollection
 
-        curves = edge_curves(self.positions_, pairs, straight=kind == "unknown")
         drawing_order = list(_STYLES).index(kind)
         lines = LineCollection(
             curves,
@@ -242,6 +276,12 @@ class GraphDisplay(IdentifiedGraphDisplay):
         if handles:
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02), "ncols": 2}
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
+
+
+def _joined_twice(kinds: Iterable[Pairs]) -> set[tuple[int, int]]:
+    """Pairs whose nodes are joined in both directions, which only those of a directed graph are."""
+    pairs = {(int(i), int(j)) for kind in kinds for i, j in kind}
+    return {(i, j) for i, j in pairs if (j, i) in pairs}
 
 
 def _labelled(node_labels: bool | str, edges: Mapping[str, Pairs], n_nodes: int) -> list[int]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
 from ..graphs import EdgeSpace, KnownEdges
-from ..graphs._known_edges import names_of_known
+from ..graphs._known_edges import is_directed, names_of_known
 from ..graphs._names import Names, first_names
 from ..graphs._validation import (
     NamedMatrix,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IdentifiedGraph", "IdentifiedGraphDisplay", "Pairs"]
 
-Pairs = npt.NDArray[np.intp]  # (n, 2), row < column
+Pairs = npt.NDArray[np.intp]  # (n, 2) rows and columns; row < column unless directed, else target and source
 
 
 class IdentifiedGraph(NamedTuple):
@@ -39,18 +39,21 @@ class IdentifiedGraph(NamedTuple):
     true_adjacency: FloatArray | None
 
     @classmethod
-    def check(cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any) -> IdentifiedGraph:
+    def check(
+        cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any, directed: bool | None = None
+    ) -> IdentifiedGraph:
         """Validate what a user hands over; without `adjacency`, an edge is what has more than even odds."""
-        square = read_matrix(edge_probabilities, "edge_probabilities")
+        directed = is_directed(known, directed)
+        square = read_matrix(edge_probabilities, "edge_probabilities", directed=directed)
         # What an identifier found is an array without names, in the order of what it was told was known.
         names = first_names(square.names, names_of_known(known))
         n_nodes = len(as_square_array(square, "edge_probabilities"))
-        probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities")
+        probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities", directed=directed)
         checked: dict[str, FloatArray] = {}
         for name, graph in (("adjacency", adjacency), ("true_adjacency", true_adjacency)):
             if graph is None:
                 continue
-            matrix = check_named_adjacency(graph, name)
+            matrix = check_named_adjacency(graph, name, directed=directed)
             if len(matrix.values) != n_nodes:
                 raise ValueError(
                     f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected as many."
@@ -58,7 +61,7 @@ class IdentifiedGraph(NamedTuple):
             checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
         # A boolean array says where pairs are known; their values are then those of the graph itself.
-        is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities")
+        is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities", directed)
         return cls(probabilities, decided, is_known, checked.get("true_adjacency"))
 
     @classmethod
@@ -67,6 +70,11 @@ class IdentifiedGraph(NamedTuple):
         names = ("edge_probabilities_", "adjacency_", "known_edges_")
         probabilities, adjacency, known = fitted_attributes(caller, estimator, *names)
         return cls.check(probabilities, adjacency, known, true_adjacency)
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have directions."""
+        return self.known.directed
 
     @property
     def n_nodes(self) -> int:
@@ -91,7 +99,7 @@ class IdentifiedGraph(NamedTuple):
                 "missed": unknown & is_true & ~inferred,
                 "false": inferred & ~is_true,
             }
-        return {kind: np.column_stack(EdgeSpace.of_mask(mask).ends()) for kind, mask in kinds.items()}
+        return {kind: np.column_stack(EdgeSpace.of_mask(mask, self.directed).ends()) for kind, mask in kinds.items()}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -141,6 +149,7 @@ class IdentifiedGraphDisplay(ABC):
         adjacency: Any = None,
         true_adjacency: Any = None,
         node_names: Any = None,
+        directed: bool | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
@@ -159,6 +168,8 @@ class IdentifiedGraphDisplay(ABC):
             The true graph, as in `from_estimator`.
         node_names : sequence, default=None
             Names of the nodes.
+        directed : bool or None, default=None
+            Whether the graph is directed. None: as in `known`, where it is a `KnownEdges`, and else undirected.
         ax, **plot_options : as in `plot`
             Where and how to draw.
 
@@ -167,7 +178,7 @@ class IdentifiedGraphDisplay(ABC):
         Self
             The display.
         """
-        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency)
+        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency, directed)
         return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def lay_out(
     present, truth = identified.adjacency, identified.true_adjacency
     if truth is not None:
         present = present + truth
-    graph = nx.from_numpy_array((present > 0).astype(int))
+    graph = nx.from_numpy_array((present + present.T > 0).astype(int))
     nodes = range(identified.n_nodes)
     if callable(layout):
         return read_positions(layout(graph), nodes, "what layout returned")
@@ -69,14 +69,16 @@ def _distances(graph: nx.Graph) -> dict[int, dict[int, float]]:
     return {i: dict(enumerate(row)) for i, row in enumerate(steps.tolist())}
 
 
-def edge_curves(positions: FloatArray, pairs: Pairs, *, straight: bool) -> list[FloatArray]:
-    """A straight line for each pair, or a bow where a third node lies on it."""
+def edge_curves(
+    positions: FloatArray, pairs: Pairs, *, straight: bool, bent: Collection[tuple[int, int]] = ()
+) -> list[FloatArray]:
+    """A straight line for each pair, or a bow where a third node lies on it or it is among those to be bent."""
     parameter = np.linspace(0, 1, 25)[:, None]
     curves = []
     for i, j in pairs:
         start, end = positions[i], positions[j]
         curve = start + parameter * (end - start)
-        if not straight and _passes_a_node(positions, i, j):
+        if not straight and ((int(i), int(j)) in bent or _passes_a_node(positions, i, j)):
             sideways = np.array([start[1] - end[1], end[0] - start[0]])
             curve = curve + 0.8 * parameter * (1 - parameter) * sideways
         curves.append(curve)

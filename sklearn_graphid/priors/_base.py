@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import resolve_device
-from ..graphs import KnownEdges
+from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._validation import as_float_array
 from ..samplers import Denoiser
 
@@ -43,9 +43,30 @@ class GraphPrior(BaseEstimator, ABC):
         """Whether no pair says anything about another, so that all can be redrawn at once."""
         return False
 
+    def check_directed(self, directed: bool) -> None:
+        """Raise ValueError where the prior is not about graphs of this kind.
+
+        A prior that goes with directed graphs overrides this. Its denoiser then gets matrices that are not symmetric.
+
+        Parameters
+        ----------
+        directed : bool
+            Whether the graphs are directed.
+        """
+        if directed:
+            raise ValueError(
+                f"{type(self).__name__} is a prior of undirected graphs, but directed=True; expected one of directed "
+                f"graphs, such as GraphPriorScore(directed=True), ErdosRenyiPrior or StochasticBlockPrior, or None."
+            )
+
     @abstractmethod
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""
+
+    @property
+    def _is_directed(self) -> bool:
+        """Whether it is about directed graphs where nobody says."""
+        return bool(getattr(self, "directed", False))
 
     def check_sigmas(self, sigmas: Sequence[float]) -> None:
         """Raise ValueError where the prior does not know one of these annealing levels; most know all."""
@@ -71,39 +92,49 @@ class GraphPrior(BaseEstimator, ABC):
         """
         return ""
 
-    def denoise(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
+    def denoise(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
         """Expected clean graph given a noisy one.
 
         Parameters
         ----------
         adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
-            Symmetric matrices with Gaussian noise of standard deviation `sigma` on every pair.
+            Matrices with Gaussian noise of standard deviation `sigma` on every pair; symmetric unless `directed`.
         sigma : float
             The annealing level.
+        directed : bool or None, default=None
+            Whether every ordered pair stands alone. None: as in the prior's own parameter `directed`; False where it
+            has none.
 
         Returns
         -------
         ndarray of the same shape
             Probabilities of the edges, with a zero diagonal.
         """
-        batch, restore = _as_batch(adjacency)
+        if directed is None:
+            directed = self._is_directed
+        self.check_directed(directed)
+        batch, restore = _as_batch(adjacency, directed)
         sigma = _check_sigma(sigma)
         self.check_sigmas([sigma])
         device = resolve_device(getattr(self, "device", "cpu"))
         with torch.inference_mode():
             noisy = torch.tensor(batch, dtype=torch.float32, device=device)
             clean = self.bind(batch.shape[-1], device, torch.float32)(noisy, sigma)
+            # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
+            clean = one_entry_per_pair(clean, directed)
         return restore(clean.double().cpu().numpy())
 
-    def score_function(self, adjacency: npt.ArrayLike, sigma: float) -> FloatArray:
+    def score_function(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
         """Gradient of the log-density of noisy graphs, s(A~, sigma) in the paper.
 
         Parameters
         ----------
         adjacency : array-like of shape (n_nodes, n_nodes) or (n_graphs, n_nodes, n_nodes)
-            Symmetric noisy matrices.
+            Noisy matrices; symmetric unless `directed`.
         sigma : float
             The annealing level.
+        directed : bool or None, default=None
+            As in `denoise`.
 
         Returns
         -------
@@ -111,13 +142,13 @@ class GraphPrior(BaseEstimator, ABC):
             The gradient with respect to every pair, with a zero diagonal.
         """
         noisy = as_float_array(adjacency, "adjacency")
-        score: FloatArray = (self.denoise(noisy, sigma) - noisy) / float(sigma) ** 2
+        score: FloatArray = (self.denoise(noisy, sigma, directed) - noisy) / float(sigma) ** 2
         diagonal = np.arange(noisy.shape[-1])
         score[..., diagonal, diagonal] = 0.0
         return score
 
 
-def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+def _as_batch(adjacency: Any, directed: bool) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
     array = as_float_array(adjacency, "adjacency")
     if array.ndim not in (2, 3) or array.shape[-1] != array.shape[-2]:
         raise ValueError(
@@ -125,7 +156,7 @@ def _as_batch(adjacency: Any) -> tuple[FloatArray, Callable[[FloatArray], FloatA
         )
     if not np.isfinite(array).all():
         raise ValueError("adjacency holds nan or infinity; expected finite numbers.")
-    if not np.array_equal(array, np.swapaxes(array, -1, -2)):
+    if not directed and not np.array_equal(array, np.swapaxes(array, -1, -2)):
         raise ValueError("adjacency is not symmetric; expected the same noise on both entries of a pair.")
     # A node is not joined to itself, and what stands there must not reach a network.
     array = array * (1 - np.eye(array.shape[-1]))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..graphs import upper_half_mirrored
+from .._utils._numbers import check_flag
 from ..graphs._validation import as_float_array, check_edge_probabilities
 from ._base import Denoiser, GraphPrior
 
@@ -19,15 +19,25 @@ __all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_
 
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
     """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
+    off_diagonal = 1 - torch.eye(len(log_odds), dtype=log_odds.dtype, device=log_odds.device)
 
     def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
-        return upper_half_mirrored(torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds))
+        return torch.sigmoid((adjacency - 0.5) / sigma**2 + log_odds) * off_diagonal
 
     return denoise
 
 
-class FlatPrior(GraphPrior):
+class _IndependentPairs(GraphPrior):
+    """What the priors here have in common."""
+
+    conditions_on_known = True
+    has_independent_pairs = True
+
+    def check_directed(self, directed: bool) -> None:
+        """Say nothing: ordered pairs are independent as well as unordered ones."""
+
+
+class FlatPrior(_IndependentPairs):
     """A prior that says nothing.
 
     On relaxed matrices its score is zero, as in the paper's baseline without a prior. Of a pair that is an edge or not,
@@ -42,9 +52,6 @@ class FlatPrior(GraphPrior):
      [0. 0.]]
     """
 
-    conditions_on_known = True
-    has_independent_pairs = True
-
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
             return adjacency if known is None else torch.full_like(adjacency, 0.5)
@@ -52,8 +59,8 @@ class FlatPrior(GraphPrior):
         return denoise
 
 
-class ErdosRenyiPrior(GraphPrior):
-    """Every pair is an edge with the same probability, independently.
+class ErdosRenyiPrior(_IndependentPairs):
+    """Every pair, or ordered pair of a directed graph, is an edge with the same probability, independently.
 
     Parameters
     ----------
@@ -70,9 +77,6 @@ class ErdosRenyiPrior(GraphPrior):
      [0.2 0. ]]
     """
 
-    conditions_on_known = True
-    has_independent_pairs = True
-
     def __init__(self, p: float = 0.1):
         self.p = p
 
@@ -83,7 +87,7 @@ class ErdosRenyiPrior(GraphPrior):
         return independent_denoiser(torch.logit(p))
 
 
-class StochasticBlockPrior(GraphPrior):
+class StochasticBlockPrior(_IndependentPairs):
     """Nodes belong to groups, and the probability of an edge depends on the groups of its ends.
 
     Parameters
@@ -91,7 +95,11 @@ class StochasticBlockPrior(GraphPrior):
     labels : array-like of int of shape (n_nodes,)
         The group of every node, 0 .. n_groups - 1.
     probabilities : array-like of shape (n_groups, n_groups)
-        Symmetric; entry (a, b) is the probability of an edge between a node of group a and one of group b.
+        Entry (a, b) is the probability of an edge between a node of group a and one of group b; symmetric unless
+        `directed`.
+    directed : bool, default=False
+        Whether the prior is about directed graphs alone: entry (a, b) is then the probability of an edge from a node of
+        group b to one of group a, as in the adjacency matrix. A symmetric one goes with directed graphs in any case.
 
     Examples
     --------
@@ -104,12 +112,17 @@ class StochasticBlockPrior(GraphPrior):
      [0.1 0.1 0. ]]
     """
 
-    conditions_on_known = True
-    has_independent_pairs = True
-
-    def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike):
+    def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike, directed: bool = False):
         self.labels = labels
         self.probabilities = probabilities
+        self.directed = directed
+
+    def check_directed(self, directed: bool) -> None:
+        if check_flag(self.directed, "StochasticBlockPrior got directed") and not directed:
+            raise ValueError(
+                "StochasticBlockPrior got directed=True, but the graph is undirected; pass directed=True where it is "
+                "used, or directed=False here."
+            )
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         labels, probabilities = self._check(n_nodes)
@@ -122,7 +135,7 @@ class StochasticBlockPrior(GraphPrior):
         n_groups = len(probabilities)
         # The diagonal is a probability like the others here, so it is put back after the shared check.
         diagonal = np.diagonal(probabilities)
-        probabilities = check_edge_probabilities(probabilities, n_groups, "probabilities")
+        probabilities = check_edge_probabilities(probabilities, n_groups, "probabilities", directed=self.directed)
         np.fill_diagonal(probabilities, diagonal)
         if not ((probabilities > 0) & (probabilities < 1)).all():
             raise ValueError("probabilities of StochasticBlockPrior must lie strictly between 0 and 1.")

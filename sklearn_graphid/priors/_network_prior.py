@@ -60,6 +60,20 @@ class NetworkPrior(TransformerMixin, GraphPrior):
     size_range_: tuple[int, int]
     known_loss_: Calibration | None
 
+    @property
+    def _is_directed(self) -> bool:
+        check_is_fitted(self, "weights_")
+        return bool(self.network_settings_.get("directed", False))
+
+    def check_directed(self, directed: bool) -> None:
+        if directed == self._is_directed:
+            return
+        learned, wanted = ("undirected", "directed") if directed else ("directed", "undirected")
+        raise ValueError(
+            f"the prior was learned from {learned} graphs, but directed={directed}; expected a prior of {wanted} "
+            f"graphs, as GraphPriorScore(directed={directed}).fit(graphs) makes it, or directed={not directed}."
+        )
+
     def _network(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Any:
         check_is_fitted(self, "weights_")
         return restore_network(self.architecture_, self.network_settings_, self.weights_, device, dtype)
@@ -148,7 +162,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             it is the same at every call, for graphs of one size, and whatever other graphs there are.
         """
         check_is_fitted(self, "weights_")
-        return self._losses(check_graphs(graphs))
+        return self._losses(check_graphs(graphs, directed=self._is_directed))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Names of the columns of `transform`.
@@ -199,7 +213,8 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         """
         check_is_fitted(self, "weights_")
         if not isinstance(known, KnownEdges):
-            known = KnownEdges.from_array(known)
+            known = KnownEdges.from_array(known, directed=self._is_directed)
+        self.check_directed(known.directed)
         if self.known_loss_ is None:
             return math.nan
         with torch_threads(1):
@@ -231,7 +246,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         Returns
         -------
         list of ndarray of shape (n_nodes, n_nodes)
-            Adjacency matrices: symmetric, 0 or 1, with a zero diagonal.
+            Adjacency matrices: 0 or 1, with a zero diagonal; symmetric unless the prior is of directed graphs.
         """
         check_is_fitted(self, "weights_")
         if n_nodes is None and self.size_range_ == ANY_SIZE:
@@ -250,7 +265,9 @@ class NetworkPrior(TransformerMixin, GraphPrior):
                 places = np.flatnonzero(sizes == size)
                 denoise = self.bind(int(size), device, torch.float32)
                 generator = seeded_generator(seed + int(size))
-                drawn = sample_prior(denoise, len(places), int(size), self._sampling_sigmas(), generator, device)
+                drawn = sample_prior(
+                    denoise, len(places), int(size), self._sampling_sigmas(), generator, device, self._is_directed
+                )
                 for place, graph in zip(places, drawn.double().cpu().numpy(), strict=True):
                     graphs[place] = graph
         return [graph for graph in graphs if graph is not None]

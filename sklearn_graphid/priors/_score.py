@@ -46,6 +46,7 @@ _FEWEST_JUDGED = 10
 # What a run depends on, besides the graphs and the random numbers.
 _TRAINING_PARAMETERS = (
     "architecture",
+    "directed",
     "n_levels",
     "sigma_max",
     "sigma_min",
@@ -66,6 +67,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     architecture : {"ppgn", "edp-gnn"}, default="ppgn"
         The network. "edp-gnn" is the paper's; "ppgn" knows that graphs are binary, sees second-order structure, takes
         any annealing level and can be told which pairs are known.
+    directed : bool, default=False
+        Whether it learns directed graphs, whose edges from j to i stand at A[i, j]; "ppgn" only. It then goes with
+        identifiers that have `directed=True`, and with no others.
     n_levels : int, default=10
         Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for; up to
         1,000.
@@ -133,6 +137,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     _known_share = 2 / 3
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
+        "directed": ["boolean"],
         "n_levels": [Number(Integral, 1, MOST_LEVELS, closed="both")],
         "sigma_max": [Number(Real, *SIGMA_RANGE, closed="both")],
         "sigma_min": [Number(Real, *SIGMA_RANGE, closed="both")],
@@ -151,6 +156,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     def __init__(
         self,
         architecture: str = "ppgn",
+        directed: bool = False,
         n_levels: int = 10,
         sigma_max: float = 0.5,
         sigma_min: float = 0.03,
@@ -166,6 +172,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         random_state: Any = None,
     ):
         self.architecture = architecture
+        self.directed = directed
         self.n_levels = n_levels
         self.sigma_max = sigma_max
         self.sigma_min = sigma_min
@@ -196,7 +203,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         Parameters
         ----------
         graphs : list of arrays, sparse matrices or networkx graphs
-            Undirected, unweighted graphs without self-loops, of any mix of sizes.
+            Unweighted graphs without self-loops, of any mix of sizes; undirected ones unless `directed`.
         y : None
             Ignored.
 
@@ -207,7 +214,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         """
         settings = self._training_settings()
         return self._train(
-            check_graphs(graphs), y, settings, self.validation_fraction, self.warm_start, self.checkpoint_path
+            self._check_graphs(graphs), y, settings, self.validation_fraction, self.warm_start, self.checkpoint_path
         )
 
     @with_callbacks
@@ -229,7 +236,15 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The fitted prior.
         """
         settings = self._training_settings()._replace(max_epochs=1, patience=None)
-        return self._train(check_graphs(graphs), y, settings, 0.0, True, None)
+        return self._train(self._check_graphs(graphs), y, settings, 0.0, True, None)
+
+    def _check_graphs(self, graphs: Any) -> list[FloatArray]:
+        if self.directed and self.architecture != "ppgn":
+            raise ValueError(
+                f"architecture={self.architecture!r} is made for undirected graphs, but directed=True; expected "
+                f"architecture='ppgn'."
+            )
+        return check_graphs(graphs, directed=bool(self.directed))
 
     def _train(
         self,
@@ -297,6 +312,11 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 f"architecture={self.architecture!r}, but the weights to go on from are of {self.architecture_!r}. "
                 f"Set warm_start=False to train anew."
             )
+        if self.directed != self._is_directed:
+            raise ValueError(
+                f"directed={self.directed!r}, but the weights to go on from are of directed={self._is_directed}. Set "
+                f"warm_start=False to train anew."
+            )
         if self.architecture == "ppgn":
             return sigmas
         if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=SAME_LEVEL, atol=0):
@@ -310,7 +330,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         if resume:
             network: torch.nn.Module = self._network()
             return network.requires_grad_(True)
-        settings = {} if self.architecture == "ppgn" else {"sigmas": sigmas}
+        settings: dict[str, Any] = {} if self.architecture == "ppgn" else {"sigmas": sigmas}
+        if self.directed:
+            settings["directed"] = True
         return build_network(self.architecture, settings, seed)
 
     def _noise_law(self, sigmas: Sequence[float], graphs: list[FloatArray]) -> NoiseLaw:

@@ -39,6 +39,7 @@ def state_facts(prior: Any) -> dict[str, Any]:
         parameters["random_state"] = None  # a generator has no JSON form, and its state is spent
     parameters["checkpoint_path"] = None  # a place on this machine, and its work is done
     parameters["architecture"] = prior.architecture_  # of the weights, whatever was set since
+    parameters["directed"] = prior._is_directed
     known_loss = prior.known_loss_
     return {
         "parameters": {name: plain(value) for name, value in parameters.items()},
@@ -72,6 +73,8 @@ def restore_facts(prior: Any, weights: Arrays, facts: Mapping[str, Any]) -> None
     settings, sigmas, known_loss = facts.get("network_settings"), facts.get("sigmas"), facts.get("known_loss")
     if not isinstance(settings, dict):
         raise ValueError("'network_settings' should be an object.")
+    if settings.get("directed", False) != prior.directed:
+        raise ValueError("'directed' is not that of 'network_settings'.")
     check_sigmas(sigmas, "'sigmas'")
     if settings.get("sigmas", sigmas) != sigmas:
         raise ValueError("'sigmas' are not those of 'network_settings'.")

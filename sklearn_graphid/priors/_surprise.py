@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator
-from ..graphs import EdgeSpace, upper_half_mirrored
+from ..graphs import EdgeSpace, one_entry_per_pair
 from ..nn import graphs_at_once
 
 __all__ = ["Calibration", "calibrate_surprise", "deviations_in_words", "surprise"]
@@ -47,7 +47,7 @@ def calibrate_surprise(network: Any, graphs: Sequence[FloatArray], sigma_max: fl
     for share in _SHARES:
         measured = []
         for batch in _equal_sizes(chosen):
-            mask = upper_half_mirrored(torch.from_numpy(rng.random(batch.shape) < share)).numpy()
+            mask = one_entry_per_pair(torch.from_numpy(rng.random(batch.shape) < share), network.directed).numpy()
             measured.append(_fold_losses(network, batch, mask, sigma_max))
         values = np.concatenate(measured)
         means.append(values.mean(0))
@@ -60,10 +60,10 @@ def surprise(
 ) -> float:
     """Distance of a partially known graph from the training graphs; nan where too little is known to say."""
     n_nodes = len(adjacency)
-    n_known = EdgeSpace.of_mask(mask).n_free
+    n_known = EdgeSpace.of_mask(mask, network.directed).n_free
     if n_known < _N_FOLDS:
         return float("nan")
-    share = n_known / (n_nodes * (n_nodes - 1) / 2)
+    share = n_known / EdgeSpace.complete(n_nodes, network.directed).n_free
     mean, covariance = (_interpolate(share, calibration["share"], calibration[name]) for name in ("mean", "covariance"))
     # With less known than was ever measured, the means are over fewer pairs and scatter more.
     covariance = covariance * max(1.0, calibration["share"][0] / share)
@@ -77,7 +77,7 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
     device = next(network.parameters()).device
     clean = torch.tensor(adjacency, dtype=torch.float32, device=device)[:, None]
     mentioned = torch.tensor(mask, dtype=torch.float32, device=device)[:, None]
-    hidden = mentioned * _folds(adjacency.shape[-1]).to(device)
+    hidden = mentioned * _folds(adjacency.shape[-1], network.directed).to(device)
     known = mentioned - hidden
     noisy = torch.where(known > 0, clean, _HIDDEN_VALUE).flatten(0, 1)
     sigma = torch.full((len(noisy),), _HIDDEN_NOISE * sigma_max, dtype=torch.float32, device=device)
@@ -89,9 +89,9 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
         return np.asarray((both / hidden.sum((1, 2, 3)).clamp_min(1)[:, None]).double().cpu().numpy())
 
 
-def _folds(n_nodes: int) -> Tensor:
+def _folds(n_nodes: int, directed: bool) -> Tensor:
     """Masks (folds, nodes, nodes) that divide the pairs at random, always in the same way."""
-    pairs = EdgeSpace.complete(n_nodes).to(torch.device("cpu"))
+    pairs = EdgeSpace.complete(n_nodes, directed).to(torch.device("cpu"))
     fold = torch.randperm(pairs.n_free, generator=seeded_generator(n_nodes)) % _N_FOLDS
     is_member = (fold == torch.arange(_N_FOLDS)[:, None]).to(torch.float32)
     masks: Tensor = pairs.filled(is_member, torch.zeros(n_nodes, n_nodes, dtype=torch.float32))

@@ -122,7 +122,8 @@ def _page(estimator: BaseSystemIdentifier) -> str:
 def _headline(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
-    n_all, n_edges = EdgeSpace.of_mask(adjacency == 1).n_free, int(adjacency[rows, columns].sum())
+    n_all = EdgeSpace.of_mask(adjacency == 1, known.directed).n_free
+    n_edges = int(adjacency[rows, columns].sum())
     kind = "probability" if are_probabilities(estimator) else "weight"
     numbers = [
         (estimator.n_features_in_, "node" if estimator.n_features_in_ == 1 else "nodes"),
@@ -158,7 +159,7 @@ def _notes(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
 
 def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     known = estimator.known_edges_
-    n_pairs = known.n_nodes * (known.n_nodes - 1) // 2
+    n_pairs = EdgeSpace.complete(known.n_nodes, known.directed).n_free
     n_known = n_pairs - known.n_unknown
     n_outputs = len(estimator._output_nodes)
     measured = estimator._n_measured / (estimator._n_experiments * n_outputs)
@@ -166,15 +167,19 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
         ("Nodes", str(known.n_nodes)),
         ("Experiments", str(estimator._n_experiments)),
         ("Outputs", f"at {count(n_outputs, 'node')}, {percent(measured)} of them measured"),
-        ("Known pairs", f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0"),
-        ("Known edges", str(EdgeSpace.of_mask(known.values == 1).n_free)),
+        (
+            "Known ordered pairs" if known.directed else "Known pairs",
+            f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0",
+        ),
+        ("Known edges", str(known.edges().n_free)),
         ("Filter", filter_in_words(estimator.filter_)),
         ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
+    lacking = "no weight" if known.directed else "neither direction nor weight"
     words = (
-        "<p>Taken for granted: edges have neither direction nor weight; the graph is the same in all "
+        f"<p>Taken for granted: edges have {lacking}; the graph is the same in all "
         "experiments; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where "
         "that is wrong, what follows looks no less certain.</p>"
     )
@@ -225,7 +230,8 @@ def _is_single_draw(estimator: BaseSystemIdentifier) -> bool:
 
 
 def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
-    pairs = np.column_stack(EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~estimator.known_edges_.mask).ends())
+    known = estimator.known_edges_
+    pairs = np.column_stack(EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~known.mask, known.directed).ends())
     if not len(pairs):
         return "<p>No edge was inferred.</p>"
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]
@@ -236,21 +242,23 @@ def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
 
 
 def _pair_table(estimator: BaseSystemIdentifier, pairs: Iterable[Sequence[int]], identity: str) -> str:
-    names = node_names(estimator)
+    names, directed = node_names(estimator), estimator.known_edges_.directed
     errors = _diagnostics(estimator).get("monte_carlo_error_edges")
     rows = []
     for i, j in pairs:
+        first, second = (j, i) if directed else (i, j)  # a row of the matrix receives
         probability = float(estimator.edge_probabilities_[i, j])
         error = "" if errors is None or np.isnan(errors[i, j]) else f" ± {errors[i, j]:.2f}"
         verdict = "edge" if estimator.adjacency_[i, j] else "no edge"
         rows.append(
-            f'<tr><td class="name">{escape(names[i])}</td><td class="name">{escape(names[j])}</td>'
+            f'<tr><td class="name">{escape(names[first])}</td><td class="name">{escape(names[second])}</td>'
             f'<td class="number">{probability:.2f}{error}</td>'
             f'<td><span class="bar"><span style="width:{100 * probability:.0f}%"></span></span></td>'
             f"<td>{verdict}</td></tr>"
         )
     kind = "Probability" if are_probabilities(estimator) else "Weight"
-    head = f'<tr><th>Node</th><th>Node</th><th class="number">{kind}</th><th></th><th>Decided</th></tr>'
+    ends = ("From", "To") if directed else ("Node", "Node")
+    head = f'<tr><th>{ends[0]}</th><th>{ends[1]}</th><th class="number">{kind}</th><th></th><th>Decided</th></tr>'
     return (
         f'<div class="scroll"><table id="{identity}"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
     )

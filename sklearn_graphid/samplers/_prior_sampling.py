@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..graphs import upper_half_mirrored
+from ..graphs import one_entry_per_pair
 from ._kernel import Denoiser
 
 __all__ = ["sample_prior"]
@@ -25,6 +25,7 @@ def sample_prior(
     sigmas: Sequence[float],
     generator: torch.Generator,
     device: torch.device,
+    directed: bool = False,
 ) -> Tensor:
     """Draw graphs by annealed Langevin dynamics on the prior alone, (graphs, nodes, nodes) of zeros and ones.
 
@@ -40,18 +41,20 @@ def sample_prior(
         The randomness, on the CPU.
     device : torch.device
         Where to compute.
+    directed : bool
+        Whether every ordered pair stands alone.
 
     Returns
     -------
     Tensor
-        Symmetric, with a zero diagonal.
+        With a zero diagonal; symmetric unless `directed`.
     """
 
-    def symmetric_normal() -> Tensor:
+    def normal_noise() -> Tensor:
         draws = torch.randn(n_graphs, n_nodes, n_nodes, generator=generator, dtype=torch.float32)
-        return upper_half_mirrored(draws).to(device)
+        return one_entry_per_pair(draws, directed).to(device)
 
-    noisy = 0.5 + sigmas[0] * symmetric_normal()
+    noisy = 0.5 + sigmas[0] * normal_noise()
     clean = denoise(noisy, sigmas[0])
     # The score draws the noisy graph to the clean one like a spring. With that held, the step is solved exactly: by
     # Euler's rule the noise would settle above sigma, the network would see more of it than it is told, and graphs too
@@ -59,6 +62,6 @@ def sample_prior(
     kept = math.exp(-_RELATIVE_STEP)
     for sigma in sigmas:
         for _ in range(_STEPS_PER_LEVEL):
-            noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * symmetric_normal()
+            noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * normal_noise()
             clean = denoise(noisy, sigma)
-    return upper_half_mirrored((clean > 0.5).to(clean.dtype))
+    return one_entry_per_pair((clean > 0.5).to(clean.dtype), directed)

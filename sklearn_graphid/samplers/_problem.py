@@ -28,9 +28,9 @@ class Likelihood(NamedTuple):
 class Problem:
     """Data, filter and what is known.
 
-    The unknown pairs are kept as a vector, the half-vectorisation of the paper, and spread into a symmetric matrix
-    where the filter or the prior wants one. Where edges have strengths, known edges whose strength is not known are
-    free too, and come after the unknown pairs.
+    The unknown pairs are kept as a vector, the half-vectorisation of the paper, and spread into a matrix, symmetric
+    unless the graph is directed, where the filter or the prior wants one. Where edges have strengths, known edges whose
+    strength is not known are free too, and come after the unknown pairs.
     """
 
     filter: GraphFilter
@@ -127,7 +127,8 @@ class Problem:
     def edge_changes(self, adjacency: Tensor, theta: Tensor) -> EdgeChanges:
         """What changes of single pairs do to the fit."""
         measured = None if self.is_complete else self.measured
-        return self.filter.edge_changes(adjacency, theta, self.inputs, self.targets, measured)
+        changes = self.filter.directed_edge_changes if self.space.directed else self.filter.edge_changes
+        return changes(adjacency, theta, self.inputs, self.targets, measured)
 
     def log_likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Tensor:
         """Gaussian log-likelihood, the normalisation by the noise included, for every chain."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -49,11 +50,16 @@ FILTERS = {
 }
 
 
-@pytest.fixture(params=FILTERS, ids=list(FILTERS))
+DIRECTED = [name for name in FILTERS if "normalized" not in name]
+CASES = [(name, False) for name in FILTERS] + [(name, True) for name in DIRECTED]
+
+
+@pytest.fixture(params=CASES, ids=[name + "-directed" * directed for name, directed in CASES])
 def case(request):
-    """A filter, and a random point that is symmetric but no graph, as the sampler meets it."""
+    """A filter, and a random point that is no graph, as the sampler meets it; symmetric unless it is directed."""
     generator = torch.Generator().manual_seed(7)
-    filter = FILTERS[request.param]
+    name, directed = request.param
+    filter = FILTERS[name]
     adjacency = torch.rand(N_CHAINS, N_NODES, N_NODES, generator=generator, dtype=torch.float64)
     adjacency = torch.triu(adjacency, 1)
     # The first chain is an exact graph, whose Laplacian has equal eigenvalues and a node of degree zero.
@@ -64,7 +70,11 @@ def case(request):
     theta = 0.1 + filter.initial_theta(N_CHAINS, generator)
     signals = torch.randn(N_EXPERIMENTS, N_NODES, generator=generator, dtype=torch.float64)
     cotangent = torch.randn(N_CHAINS, N_EXPERIMENTS, N_NODES, generator=generator, dtype=torch.float64)
-    return filter, adjacency + adjacency.mT, theta, signals, cotangent
+    adjacency = adjacency + adjacency.mT
+    if directed:
+        # Nothing becomes zero, where the steady state has a kink.
+        adjacency = adjacency * (0.2 + torch.rand(adjacency.shape, generator=generator, dtype=torch.float64))
+    return filter, adjacency, theta, signals, cotangent
 
 
 def test_closed_form_gradients_agree_with_autograd(case):
@@ -86,12 +96,13 @@ def test_autograd_agrees_with_finite_differences(case):
 
 
 def test_pullback_is_the_adjoint_of_the_derivative(case):
-    """<r, dY> by central differences along a random symmetric direction equals <pullback(r), dA> + <., dtheta>."""
+    """<r, dY> by central differences along a random direction equals <pullback(r), dA> + <., dtheta>."""
     filter, adjacency, theta, signals, cotangent = case
     adjacency, theta, cotangent = adjacency[1:], theta[1:], cotangent[1:]
     generator = torch.Generator().manual_seed(3)
     direction = torch.randn(adjacency.shape, generator=generator, dtype=torch.float64)
-    direction = direction + direction.mT
+    if torch.equal(adjacency, adjacency.mT):
+        direction = direction + direction.mT
     theta_direction = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
     step = 1e-5
     plus = filter.apply(adjacency + step * direction, theta + step * theta_direction, signals)
@@ -275,6 +286,68 @@ def test_steady_state_solves_its_equation(ground, leak):
     expected[:, free] = 3.0 * signals[:, free] @ np.linalg.pinv(matrix[np.ix_(free, free)], hermitian=True)
     outputs = apply_numpy(SteadyStateFilter(ground, leak), adjacency, [3.0], signals)
     np.testing.assert_allclose(outputs, expected, atol=1e-4)  # a leak of a millionth is in it
+
+
+# Directed graphs: the edge from j to i stands at A[i, j], and degrees are sums of rows
+
+
+def directed_graph(n_nodes=8, seed=0):
+    """A random graph, and the Laplacian of it whose rows add up to zero, by networkx."""
+    graph = nx.gnp_random_graph(n_nodes, 0.4, seed=seed, directed=True)
+    received = nx.to_numpy_array(graph).T
+    return received, np.diag([float(degree) for _, degree in graph.in_degree]) - received
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_heat_on_a_directed_graph_is_scipys_exponential(dtype):
+    adjacency, laplacian = directed_graph()
+    signals = np.random.default_rng(0).normal(size=(5, 8))
+    batch = (torch.tensor(array, dtype=dtype) for array in (adjacency[None], [[0.7]], signals))
+    outputs = HeatDiffusionFilter().apply(*batch)[0].double().numpy()
+    expected = signals @ linalg.expm(-0.7 * laplacian).T
+    np.testing.assert_allclose(outputs, expected, atol=1e-5 if dtype == torch.float32 else 1e-12)
+    constant = apply_numpy(HeatDiffusionFilter(), adjacency, [0.7], np.ones((1, 8)))
+    np.testing.assert_allclose(constant, 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("filter", [SteadyStateFilter(leak=0.4), SteadyStateFilter(ground=3, leak=0.1)])
+def test_steady_state_of_a_directed_graph_balances_every_node(filter):
+    """g y_i + sum over j of A_ij (y_i - y_j) = x_i, but at the ground, which is zero."""
+    adjacency, laplacian = directed_graph(seed=1)
+    signals = np.random.default_rng(0).normal(size=(5, 8))
+    outputs = apply_numpy(filter, adjacency, [2.0], signals) / 2.0
+    free = np.arange(8) != filter.ground
+    balance = outputs @ laplacian.T + filter.leak * outputs
+    np.testing.assert_allclose(balance[:, free], signals[:, free], atol=1e-8)
+    assert not outputs[:, ~free].any()
+
+
+def test_a_chain_that_has_diverged_does_not_make_heat_directed(monkeypatch):
+    """Else the others would lose the fast way."""
+    adjacency, signals = random_graph()
+    batch = torch.tensor(np.stack([adjacency, np.full_like(adjacency, np.nan)])), torch.full((2, 1), 0.5).double()
+    monkeypatch.setattr(GraphFilter, "linearize", None)
+    outputs, _ = HeatDiffusionFilter().linearize(*batch, torch.tensor(signals))
+    assert torch.isfinite(outputs[0]).all()
+    assert torch.isnan(outputs[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("filter", "words"),
+    [
+        (HeatDiffusionFilter("normalized"), "laplacian='normalized', which is defined for undirected graphs"),
+        (
+            PolynomialFilter(shift="normalized-laplacian"),
+            "shift='normalized-laplacian', which is defined for undirected",
+        ),
+        (SteadyStateFilter(), "neither a leak nor a ground"),
+    ],
+)
+def test_filters_without_a_meaning_on_directed_graphs_say_so(filter, words):
+    with pytest.raises(ValueError, match=words):
+        filter.check_directed()
+    with pytest.raises(ValueError, match=words):
+        make_system(np.zeros((3, 3)), filter, directed=True)
 
 
 @pytest.mark.parametrize("filter", [SteadyStateFilter(), SteadyStateFilter(ground=3), SteadyStateFilter(leak=0.5)])

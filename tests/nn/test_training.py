@@ -22,9 +22,9 @@ from sklearn_graphid.nn._training import (
     TrainingSettings,
     bucket_by_size,
     denoising_losses,
+    normal_noise,
     random_known,
     shuffled_batches,
-    symmetric_normal,
     train_network,
 )
 
@@ -78,7 +78,7 @@ def test_loss_of_the_edpgnn_is_equations_11_and_12():
     losses = []
     for sigma in SMALL_EDPGNN["sigmas"]:
         level = torch.tensor([sigma], dtype=torch.float64)
-        noisy = clean + sigma * symmetric_normal(clean, generator())
+        noisy = clean + sigma * normal_noise(clean, generator())
         losses.append(network.loss(clean, noisy, level))
         score = network.score(noisy, level)
         squares = [
@@ -92,7 +92,7 @@ def test_loss_of_the_edpgnn_is_equations_11_and_12():
 
 def test_score_and_denoiser_of_the_edpgnn_are_one_by_tweedie():
     network = build_network("edp-gnn", SMALL_EDPGNN, seed=0).double().eval()
-    noisy = symmetric_normal(torch.empty(2, 5, 5, dtype=torch.float64), generator())
+    noisy = normal_noise(torch.empty(2, 5, 5, dtype=torch.float64), generator())
     sigma = torch.tensor([0.5, 0.2], dtype=torch.float64)
     score = (network.denoise(noisy, sigma) - noisy) / sigma[:, None, None] ** 2
     torch.testing.assert_close(score, network.score(noisy, sigma), rtol=0, atol=1e-12)
@@ -103,7 +103,7 @@ def test_denoising_losses_are_the_training_loss_on_noisy_copies(architecture):
     network = build_network(architecture, SETTINGS[architecture], seed=0).eval()
     graph, sigmas, n_draws = random_graphs(1, 6)[0], [0.5, 0.2], 3
     losses = denoising_losses(network, [graph], sigmas, n_draws, 7, CPU)
-    noise = symmetric_normal(torch.empty(6, 6, 6), generator(7 + 6))
+    noise = normal_noise(torch.empty(6, 6, 6), generator(7 + 6))
     clean = torch.tensor(graph, dtype=torch.float32)[None]
     with torch.no_grad():
         for column, sigma in enumerate(sigmas):
@@ -165,7 +165,7 @@ def test_number_of_threads_does_not_change_a_bit(architecture):
 
 
 def test_noise_is_symmetric_and_standard_normal_with_a_zero_diagonal():
-    noise = symmetric_normal(torch.empty(200, 10, 10), generator())
+    noise = normal_noise(torch.empty(200, 10, 10), generator())
     assert torch.equal(noise, noise.mT)
     assert (noise.diagonal(dim1=1, dim2=2) == 0).all()
     draws = noise[:, *torch.triu_indices(10, 10, offset=1)]
@@ -229,7 +229,7 @@ def test_trained_denoiser_of_independent_edges_is_bayes_rule():
     network = build_network("ppgn", SMALL_PPGN, seed=0)
     epochs = list(train_network(network, random_graphs(2_000, n_nodes, p), [], NoiseLaw(0.2, 1.5), settings, 0, CPU))
     network.load_state_dict(epochs[-1].state.best)
-    noisy = symmetric_normal(torch.empty(400, n_nodes, n_nodes), generator(1)) * sigma
+    noisy = normal_noise(torch.empty(400, n_nodes, n_nodes), generator(1)) * sigma
     noisy += torch.tensor(np.array(random_graphs(400, n_nodes, p, seed=2)), dtype=torch.float32)
     with torch.no_grad():
         learned = network.denoise(noisy, torch.full((400,), sigma)).numpy()

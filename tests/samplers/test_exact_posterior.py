@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 from scipy.special import logit, logsumexp
 from scipy.stats import fisk
 
@@ -26,7 +27,7 @@ from sklearn_graphid import (
     StochasticBlockPrior,
 )
 from sklearn_graphid.datasets import make_system
-from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import _sweeps, _theta
 
@@ -55,23 +56,25 @@ class Question:
     temperature: float = 1.0
     n_chains: int = 2000
     prior_width: float = _theta._PRIOR_WIDTH  # of theta, relative to the gain
+    directed: bool = False  # pairs (i, j) are then entries of the matrix
     X: np.ndarray = field(init=False)
     Y: np.ndarray = field(init=False)
     known: KnownEdges = field(init=False)
 
     def __post_init__(self):
         adjacency, mask = np.zeros((2, self.n_nodes, self.n_nodes))
-        for i, j in self.edges:
-            adjacency[i, j] = adjacency[j, i] = 1
-        for i, j in self.known_pairs:
-            mask[i, j] = mask[j, i] = 1
-        self.known = KnownEdges(mask == 1, adjacency)
+        for matrix, pairs in ((adjacency, self.edges), (mask, self.known_pairs)):
+            for i, j in pairs:
+                matrix[i, j] = 1
+                matrix[j, i] = matrix[j, i] if self.directed else 1
+        self.known = KnownEdges(mask == 1, adjacency, directed=self.directed)
         self.X, self.Y = make_system(
             adjacency,
             self.filter,
             self.theta,
             n_experiments=self.n_experiments,
             input_scale=self.input_scale,
+            directed=self.directed,
             random_state=self.seed,
         )
         self.Y[np.random.default_rng(self.seed).random(self.Y.shape) < self.hidden_outputs] = np.nan
@@ -111,11 +114,20 @@ def theta_width(question):
     return question.prior_width * np.sqrt((outputs**2).mean() / (question.X**2).mean())
 
 
-def polynomial_evidence(question, adjacency):
-    """log of the integral over theta (and the noise), E[theta] and E[noise^2] given the graph."""
+def regressors(question, adjacency):
+    """What theta multiplies: powers of A times the inputs, or potentials that balance them at every node."""
+    if isinstance(question.filter, SteadyStateFilter):
+        conductance = np.diag(adjacency.sum(1) + question.filter.leak) - adjacency
+        return [np.linalg.solve(conductance, question.X.T).T]
     columns = [question.X]
     for _ in range(question.filter.order):
-        columns.append(columns[-1] @ adjacency)
+        columns.append(columns[-1] @ adjacency.T)
+    return columns
+
+
+def linear_evidence(question, adjacency):
+    """log of the integral over theta (and the noise), E[theta] and E[noise^2] given the graph."""
+    columns = regressors(question, adjacency)
     measured = ~np.isnan(question.Y.ravel())
     design = np.stack([column.ravel()[measured] for column in columns], axis=1)
     outputs = question.Y.ravel()[measured]
@@ -132,9 +144,15 @@ def polynomial_evidence(question, adjacency):
 
 
 def heat_evidence(question, adjacency):
-    eigenvalues, vectors = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)
-    decay = np.exp(-np.multiply.outer(THETA_GRID, eigenvalues))
-    outputs = np.einsum("kn,tn,mn->tkm", question.X @ vectors, decay, vectors)
+    laplacian = np.diag(adjacency.sum(1)) - adjacency
+    if question.directed:
+        step = expm(-THETA_GRID[0] * laplacian).T  # from one point of the grid to the next
+        steps = itertools.accumulate(range(len(THETA_GRID)), lambda heat, _: heat @ step, initial=question.X)
+        outputs = np.array(list(steps)[1:])
+    else:
+        eigenvalues, vectors = np.linalg.eigh(laplacian)
+        decay = np.exp(-np.multiply.outer(THETA_GRID, eigenvalues))
+        outputs = np.einsum("kn,tn,mn->tkm", question.X @ vectors, decay, vectors)
     squares = ((question.Y - outputs) ** 2).sum((1, 2))
     n = question.Y.size
     if question.noise_std is None:
@@ -154,7 +172,7 @@ def heat_evidence(question, adjacency):
 
 def enumerate_graphs(question):
     bits = np.array(list(itertools.product([0, 1], repeat=question.known.n_unknown)))
-    evidence = heat_evidence if isinstance(question.filter, HeatDiffusionFilter) else polynomial_evidence
+    evidence = heat_evidence if isinstance(question.filter, HeatDiffusionFilter) else linear_evidence
     log_evidence, thetas, variances = zip(*(evidence(question, a) for a in question.known.fill(bits)), strict=True)
     log_posterior = np.array(log_evidence) + bits @ question.prior_log_odds() / question.temperature
     probability = np.exp(log_posterior - logsumexp(log_posterior))
@@ -181,6 +199,14 @@ DIFFUSION = {
     "input_scale": 5.0,
     "n_chains": 1000,
 }
+# Entries of the matrix. Of nodes 0 and 2 one direction is known and the other is not, and so of 1 and 3.
+ONE_WAY = {
+    "edges": [(0, 1), (1, 2), (2, 0), (3, 2), (1, 3)],
+    "known_pairs": [(0, 1), (1, 0), (2, 1), (2, 0), (0, 3), (3, 0), (1, 3)],
+    "directed": True,
+    "n_chains": 1000,
+}
+ONE_WAY_BLOCKS = StochasticBlockPrior([0, 0, 1, 1], [[0.6, 0.15], [0.4, 0.3]], directed=True)
 HOUSE = {"edges": [*PATH, (0, 3), (1, 3)], "known_pairs": [(0, 1), (1, 2), (2, 4)], "n_nodes": 5}
 
 QUESTIONS = {
@@ -217,6 +243,16 @@ QUESTIONS = {
     ),
     "heat": Question(prior=ErdosRenyiPrior(0.3), **DIFFUSION),
     "heat-unknown-noise": Question(prior=BLOCKS, noise_std=None, **DIFFUSION),
+    "directed": Question(PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.3), **ONE_WAY),
+    "directed-blocks-second-order": Question(
+        PolynomialFilter(2), [0.5, 0.4, 0.2], prior=ONE_WAY_BLOCKS, noise_std=None, n_experiments=6, **ONE_WAY
+    ),
+    "directed-heat": Question(
+        HeatDiffusionFilter(), [0.15], prior=ErdosRenyiPrior(0.4), n_experiments=6, input_scale=5.0, **ONE_WAY
+    ),
+    "directed-steady-state": Question(
+        SteadyStateFilter(leak=0.5), [1.0], prior=ErdosRenyiPrior(0.3), n_experiments=2, input_scale=1.5, **ONE_WAY
+    ),
 }
 
 
@@ -229,10 +265,12 @@ def fit(question, n_chains=None, schedule=SWEEPS, **settings):
         told = {"n_chains": n_chains, "noise_std": question.noise_std, "random_state": 0}
         settings = {**schedule, **told, **settings}
         if question.prior is None:
-            identifier = LikelihoodLangevinIdentifier(question.filter, **settings)
+            identifier = LikelihoodLangevinIdentifier(question.filter, directed=question.directed, **settings)
         else:
             settings = {"temperature": question.temperature, "edge_prior": question.edge_prior, **settings}
-            identifier = LangevinSystemIdentifier(question.filter, question.prior, **settings)
+            identifier = LangevinSystemIdentifier(
+                question.filter, question.prior, directed=question.directed, **settings
+            )
         return identifier.fit(question.X, question.Y, question.known)
 
 
