@@ -43,6 +43,7 @@ class PPGN(nn.Module):
     uses_known = True
     independent = True
     continuous = True
+    reuses_memory = True
 
     def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16):
         super().__init__()
@@ -97,8 +98,11 @@ class PPGN(nn.Module):
         pairs = torch.stack([believed * off_diagonal, believed * (1 - believed) * off_diagonal, known])
         pairs = torch.cat([pairs, diagonal.expand_as(noisy)[None]])
         features = self.lift(pairs)
+        # A network in training keeps to one way of computing, so that its validation goes by the same bits.
+        is_training = torch.is_grad_enabled() or self.density_logit.requires_grad
+        scratch = None if is_training else features.new_empty(3, *features.shape)
         for block in self.blocks:
-            features = block(features, level)
+            features = block(features, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
         return own + self.density_logit + 0.5 * (others + others.mT)
@@ -158,7 +162,9 @@ class PathBlock(nn.Module):
         # The block adds nothing at first, so that deep stacks start as well as shallow ones.
         nn.init.zeros_(self.out)
 
-    def forward(self, features: Tensor, level: Tensor) -> Tensor:
+    def forward(self, features: Tensor, level: Tensor, scratch: Tensor | None = None) -> Tensor:
+        if scratch is not None:
+            return self._add_in_place(features, level, scratch)
         # Sparse graphs have few paths between two nodes however large they are, so the square root keeps sums over
         # nodes of order one from ten nodes to hundreds.
         root = math.sqrt(features.shape[-1])
@@ -172,3 +178,21 @@ class PathBlock(nn.Module):
         if torch.is_grad_enabled():
             return torch.addmm(flat, self.out, hidden).view_as(features)
         return flat.addmm_(self.out, hidden).view_as(features)
+
+    def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
+        """The same, to the features themselves; without gradients.
+
+        Memory that is new costs as much as the arithmetic, once it is more than a megabyte: the system hands it out and
+        takes it back page by page. So all blocks share `scratch`, three times the size of the features.
+        """
+        root = math.sqrt(features.shape[-1])
+        factors, paths, hidden = scratch
+        flat = features.flatten(1)
+        torch.mm(self.factors, flat, out=factors.flatten(1))
+        torch.bmm(factors.flatten(0, 1), factors.flatten(0, 1), out=paths.flatten(0, 1))
+        nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
+        torch.add(nodes[..., None], nodes[..., None, :], out=hidden)
+        mixed = hidden.flatten(1)
+        mixed.addmm_(self.from_pair, flat).addmm_(self.from_paths / root, paths.flatten(1)).relu_()
+        flat.addmm_(self.out, mixed)
+        return features

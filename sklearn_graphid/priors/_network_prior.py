@@ -82,7 +82,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             if network.uses_known and known is not None:
                 tensors.append(known.to(dtype).expand_as(adjacency))
             # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
-            parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in tensors)
+            parts = (tensor.split(graphs_at_once(n_nodes, network.reuses_memory)) for tensor in tensors)
             return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
 
         return denoise
