@@ -14,7 +14,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import ChainRNG, ChainState, Problem
-from sklearn_graphid.samplers._swaps import swap_once
+from sklearn_graphid.samplers._swaps import SwappedGraphs, swap_once
 
 FILTERS = {
     "polynomial": (PolynomialFilter(2), [0.3, 0.4, 0.1]),
@@ -55,10 +55,11 @@ def test_swaps_keep_the_posterior(name, weight):
     )
     rng = ChainRNG(range(n_chains), cpu)
     denoise, guess = prior.bind(5, cpu, torch.float32), torch.zeros(n_chains, 10)
+    swapped = SwappedGraphs.of(problem, chain)
     for _ in range(2):
-        chain = chain._replace(pairs=swap_once(problem, denoise, chain, guess, 0.7, 1.0, rng))
+        swapped = swap_once(problem, denoise, swapped, *chain[1:], guess, 0.7, 1.0, rng)
     numbers = {tuple(graph): number for number, graph in enumerate(graphs)}
-    ends = np.array([numbers[tuple(pairs)] for pairs in chain.pairs.double().numpy()])
+    ends = np.array([numbers[tuple(pairs)] for pairs in swapped.pairs.double().numpy()])
     assert (ends != start).mean() > 0.1
     distance = 0.5 * np.abs(np.bincount(ends, minlength=len(law)) / n_chains - law).sum()
     expected = 0.5 * np.sqrt(law * (1 - law) / n_chains).sum()
