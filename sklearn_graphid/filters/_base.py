@@ -56,6 +56,9 @@ class GraphFilter(BaseEstimator, ABC):
 
     # Whether outputs are linear in theta, so that theta can be integrated out in closed form.
     linear_in_theta = False
+    # Whether derivatives come from torch's automatic differentiation; where they do not, samplers run without what it
+    # keeps account of.
+    needs_autograd = True
 
     @abstractmethod
     def parameter_names(self) -> list[str]:

@@ -45,6 +45,7 @@ class SteadyStateFilter(GraphFilter):
     """
 
     linear_in_theta = True
+    needs_autograd = False
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class FlatPrior(GraphPrior):
 
     conditions_on_known = True
     has_independent_pairs = True
+    needs_autograd = False
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
@@ -72,6 +73,7 @@ class ErdosRenyiPrior(GraphPrior):
 
     conditions_on_known = True
     has_independent_pairs = True
+    needs_autograd = False
 
     def __init__(self, p: float = 0.1):
         self.p = p
@@ -106,6 +108,7 @@ class StochasticBlockPrior(GraphPrior):
 
     conditions_on_known = True
     has_independent_pairs = True
+    needs_autograd = False
 
     def __init__(self, labels: npt.ArrayLike, probabilities: npt.ArrayLike):
         self.labels = labels

@@ -52,6 +52,8 @@ def trained_range(sigma_max: float) -> tuple[float, float]:
 class NetworkPrior(TransformerMixin, GraphPrior):
     """Denoise, judge and draw graphs with a network that is kept as plain arrays."""
 
+    needs_autograd = False
+
     device: str
     architecture_: str
     network_settings_: dict[str, Any]

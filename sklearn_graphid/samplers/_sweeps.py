@@ -97,6 +97,7 @@ class SweepKernel(Kernel):
     """
 
     step_name: ClassVar[str] = "sweep"
+    needs_autograd: ClassVar[bool] = False
     remedy: ClassVar[str] = "raise n_chains"
 
     n_sweeps: int
