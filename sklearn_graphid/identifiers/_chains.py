@@ -34,11 +34,24 @@ class ChainDraws(NamedTuple):
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
+    weight: FloatArray  # (chains,) how much each counts, by the mode it is in; their sum is one
     origin: npt.NDArray[np.int64]  # (chains,) the chain that each goes back to: itself, unless it was restarted
     trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
     trace_log_likelihood: FloatArray  # (chains, steps)
     trace_theta: FloatArray  # (chains, steps, parameters)
     trace_kernel: npt.NDArray[np.int64]  # (steps,) which kernel a step is of
+
+    def mean_of_chains(self, values: FloatArray) -> FloatArray:
+        """The weighted mean of values (chains, ...)."""
+        return np.asarray(np.tensordot(self.weight, values, 1))
+
+    def pooled(self, values: FloatArray) -> FloatArray:
+        """Values (chains, draws, ...) as (chains x draws, ...), with more copies of what counts more."""
+        flat = values.reshape(-1, *values.shape[2:])
+        if np.ptp(self.weight) == 0:
+            return flat
+        ends = np.cumsum(np.repeat(self.weight, values.shape[1])) / values.shape[1]
+        return flat[np.searchsorted(ends / ends[-1], (np.arange(len(flat)) + 0.5) / len(flat))]
 
 
 @dataclass(frozen=True)
@@ -158,6 +171,7 @@ def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) 
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
+        weight=np.full(len(draws[-1].log_likelihood), 1 / len(draws[-1].log_likelihood)),
         origin=_origins(trace[-1][1]),
         trace_sigma=np.array([info.sigma for _, info, _ in trace]),
         trace_log_likelihood=stacked([info.log_likelihood for _, info, _ in trace]),
