@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import networkx as nx
@@ -20,6 +21,14 @@ def all_graphs(n_nodes):
     return graphs
 
 
+@functools.lru_cache
+def _table(n_nodes, weight):
+    """All graphs whose weight is not zero, and the logarithms of their weights."""
+    graphs = all_graphs(n_nodes)
+    weights = np.array([weight(nx.from_numpy_array(graph)) for graph in graphs], dtype=float)
+    return graphs[weights > 0], np.log(weights[weights > 0])
+
+
 class EnumeratedPrior(GraphPrior):
     """Probabilities proportional to `weight(graph)`, a function of a networkx graph."""
 
@@ -30,9 +39,7 @@ class EnumeratedPrior(GraphPrior):
         self.weight = weight
 
     def table(self):
-        graphs = all_graphs(self.n_nodes)
-        weights = np.array([self.weight(nx.from_numpy_array(graph)) for graph in graphs], dtype=float)
-        return graphs[weights > 0], np.log(weights[weights > 0])
+        return _table(self.n_nodes, self.weight)
 
     def bind(self, n_nodes, device, dtype, known=None):
         graphs, log_weights = (torch.tensor(part, dtype=torch.float64) for part in self.table())
@@ -44,8 +51,9 @@ class EnumeratedPrior(GraphPrior):
             noisy = adjacency[:, rows, columns].double()
             is_known = (told if known is None else known).expand_as(adjacency)[:, rows, columns] > 0
             # A known pair is a measurement without error, up to what rounding leaves of one.
-            precision = torch.where(is_known, 1e4, 1 / sigma**2)[:, None]
-            exponent = log_weights - 0.5 * (precision * (noisy[:, None] - bits) ** 2).sum(-1)
+            precision = torch.where(is_known, 1e4, 1 / sigma**2)
+            # A bit is its own square: -(noisy - bit)^2 / 2 is (noisy - 1/2) bit, but for what is the same for both.
+            exponent = log_weights + (precision * (noisy - 0.5)) @ bits.mT
             clean = torch.zeros_like(adjacency)
             clean[:, rows, columns] = (exponent.softmax(1) @ bits).to(adjacency.dtype)
             return clean + clean.mT

@@ -40,6 +40,8 @@ class ARMAFilter(GraphFilter):
     [4.0, -2.0]
     """
 
+    needs_autograd = False
+
     def __init__(self, ar_order: int = 1, ma_order: int = 1, initial_scale: float = 0.1):
         self.ar_order = ar_order
         self.ma_order = ma_order

@@ -61,6 +61,9 @@ class GraphFilter(BaseEstimator, ABC):
     linear_in_theta = False
     # Whether there are outputs for graphs whose edges have strengths below zero.
     allows_negative_strengths = True
+    # Whether derivatives come from torch's automatic differentiation; where they do not, samplers run without what it
+    # keeps account of.
+    needs_autograd = True
 
     @abstractmethod
     def parameter_names(self) -> list[str]:

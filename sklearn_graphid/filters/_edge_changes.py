@@ -6,8 +6,9 @@ it keeps up to date: an answer then takes a few numbers of the two nodes, rather
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -55,6 +56,7 @@ class EdgeChanges(ABC):
     tensor([[[0., 3.]]], dtype=torch.float64)
     """
 
+    tables: ClassVar[tuple[str, ...]]  # names of the tensors (chains, ...) that `make` changes, moments apart
     moments: Moments  # (chains, ...) of the graphs as they are
     n_numbers: int  # that the answer for one change takes: how many are asked for at once depends on it
 
@@ -85,9 +87,33 @@ class EdgeChanges(ABC):
             What `moments_after` has told of these changes.
         """
 
+    def change(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> None:
+        """Change one pair of every chain for good, of which `moments_after` has told nothing yet."""
+        moments = self.moments_after(rows[:, None], columns[:, None], amounts[:, None])
+        self.make(rows, columns, amounts, Moments(*(part[:, 0] for part in moments)))
+
+    def copy(self) -> Self:
+        """The same graphs, to be changed apart from these."""
+        other = copy.copy(self)
+        for name in self.tables:
+            table = getattr(self, name)
+            setattr(other, name, None if table is None else table.clone())
+        return other
+
+    def take_over(self, other: Self, chains: Tensor) -> None:
+        """Go on, in some chains given by their numbers, from the graphs of a copy that has been changed."""
+        for name in self.tables:
+            table = getattr(self, name)
+            if table is not None:  # one that has not been asked for yet will be made of the others
+                table[chains] = getattr(other, name)[chains]
+        parts = zip(self.moments, other.moments, strict=True)
+        self.moments = Moments(*(mine.index_copy(0, chains, new[chains]) for mine, new in parts))
+
 
 class RecomputedChanges(EdgeChanges):
     """The answers of any filter, by filtering the signals anew with every changed graph."""
+
+    tables = ("_adjacency",)
 
     def __init__(
         self,

@@ -59,6 +59,8 @@ class HeatDiffusionFilter(GraphFilter):
     [0.5, 0.5]
     """
 
+    needs_autograd = False
+
     def __init__(
         self,
         laplacian: str = "combinatorial",

@@ -9,10 +9,12 @@ exponential of a changed matrix is ever formed.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from ._edge_changes import EdgeChanges, Moments, difference, nodes_of
+from ._edge_changes import EdgeChanges, Moments, nodes_of
 
 __all__ = ["HeatChanges"]
 
@@ -28,6 +30,8 @@ _WEIGHTS = (
     1.2651761075491392 + 0.8878462054808117j,
     -0.05625951432850368 - 0.023154769140942486j,
 )
+# Numbers of a chain's table up to which all chains are updated together, whether their graph changes or not.
+_LARGEST_TABLE_AT_ONCE = 2**14
 
 
 class HeatChanges(EdgeChanges):
@@ -43,72 +47,101 @@ class HeatChanges(EdgeChanges):
         Inputs, and outputs that were all measured.
     """
 
+    tables = ("_table",)
+
     def __init__(self, laplacian: Tensor, theta: Tensor, signals: Tensor, targets: Tensor):
+        n_nodes, n_experiments = signals.shape[1], signals.shape[0]
         self._theta = theta[:, 0].double()
+        self._widths = [n_nodes, n_experiments, n_experiments]
         poles, self._weights = (
             torch.tensor(values, dtype=torch.complex128, device=theta.device) for values in (_POLES, _WEIGHTS)
         )
         eigenvalues, eigenvectors = torch.linalg.eigh(laplacian.double())
         eigenvalues = theta.double() * eigenvalues
+        decayed = (signals.double() @ eigenvectors) * torch.exp(-eigenvalues)[:, None]
+        residuals = targets.double() - decayed @ eigenvectors.mT
         inverted = 1 / (eigenvalues[:, None] + poles[:, None])  # (chains, poles, nodes)
         scaled = eigenvectors[:, None] * torch.cat([inverted.real, inverted.imag], 1)[:, :, None]
-        # Node by node, (chains, nodes, 2 x poles, nodes): the real parts of all, then the imaginary parts.
-        self._resolvents = (scaled @ eigenvectors.mT[:, None]).movedim(1, 2).contiguous()
-        self._filtered = self._resolvents @ signals.mT.double()  # (chains, nodes, 2 x poles, experiments)
-        decayed = (signals.double() @ eigenvectors) * torch.exp(-eigenvalues)[:, None]
-        self._residuals = targets.double() - decayed @ eigenvectors.mT
-        self._filtered_residuals: Tensor | None = None
-        self.moments = Moments.of_residuals(self._residuals.square().sum((-2, -1)))
-        self.n_numbers = 6 * len(_POLES) * (signals.shape[0] + signals.shape[1])
+        # Resolvents, and what they make of the signals and of the residuals.
+        right = torch.cat([eigenvectors, signals.double() @ eigenvectors, residuals @ eigenvectors], 1).mT
+        # Node by node, (chains, nodes, 2 x poles, nodes + 2 experiments): real parts of all poles, then imaginary ones.
+        self._table = (scaled @ right[:, None]).movedim(1, 2).contiguous()
+        self.moments = Moments.of_residuals(residuals.square().sum((-2, -1)))
+        self.n_numbers = 6 * len(_POLES) * (n_experiments + n_nodes)
 
     def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
-        nodes = nodes_of(rows, columns)
-        _, left, right = self._change(nodes, amounts)
-        if self._filtered_residuals is None:
-            self._filtered_residuals = self._resolvents @ self._residuals[:, None].mT
-        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
-        residuals = difference(self._filtered_residuals, chains, nodes)
+        change = self._change(nodes_of(rows, columns), amounts)
+        left, right, residuals = self._outer_factors(change)
         squares = self.moments.squares[:, None] - 2 * (left * residuals).sum((-2, -1))
         return Moments.of_residuals(squares + _squares_of_product(left, right))
 
     def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
-        _, left, right = self._change(nodes_of(rows, columns), amounts)
+        left, right, _ = self._outer_factors(self._change(nodes_of(rows, columns), amounts))
         return (left.mT @ right).to(theta.dtype)
 
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
         self.moments = moments
-        nodes = nodes_of(rows, columns)
-        factor, left, response = (part[:, 0] for part in self._change(nodes[:, None], amounts[:, None]))
-        signals = difference(self._filtered, torch.arange(len(nodes), device=nodes.device), nodes)
-        scaled = factor[..., None] * torch.complex(*response.chunk(2, 1))  # (chains, poles, nodes)
-        # One chain after the other, in place: a copy of many resolvents would cost more than the changes.
+        change = self._change(nodes_of(rows, columns)[:, None], amounts[:, None])
+        left, right, _ = (part[:, 0] for part in self._outer_factors(change))
+        added = right.mT @ left  # (chains, nodes, experiments), to the outputs
+        scaled = change.factor[..., None] * _as_complex(right[:, None])
+        scaled = torch.cat([scaled.real, scaled.imag], 2)[:, 0].mT  # (chains, nodes, 2 x poles)
+        taken = _complex_multiplier(change.differences[:, 0])
+        if self._table[0].numel() <= _LARGEST_TABLE_AT_ONCE:
+            self._take_off(self._table, scaled, taken, added)
+            return
+        # One chain after the other: a large table of a chain that stays as it is should not be touched.
         for chain in amounts.nonzero()[:, 0].tolist():
-            _take_off(self._filtered[chain], scaled[chain], signals[chain])
-            _take_off(self._resolvents[chain], scaled[chain], response[chain])
-            self._residuals[chain].addmm_(left[chain].mT, response[chain], alpha=-1)
-            if self._filtered_residuals is not None:
-                self._filtered_residuals[chain] = self._resolvents[chain] @ self._residuals[chain].mT
+            one = slice(chain, chain + 1)
+            self._take_off(self._table[one], scaled[one], taken[one], added[one])
 
-    def _change(self, nodes: Tensor, amounts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """f (chains, changes, poles), and the product (.., 2 x poles, experiments or nodes) added to the outputs."""
-        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
-        response = difference(self._resolvents, chains, nodes)
-        ends = response.gather(-1, nodes[..., None, :].expand(*response.shape[:-1], 2))
+    def _take_off(self, table: Tensor, left: Tensor, right: Tensor, added: Tensor) -> None:
+        """Take products off the table, and what is added to the outputs off its residuals, in place."""
+        table.flatten(2).baddbmm_(left, right, alpha=-1)
+        by_rows = table.flatten(1, 2)
+        by_rows[..., -added.shape[-1] :] -= by_rows[..., : added.shape[-2]] @ added
+
+    def _change(self, nodes: Tensor, amounts: Tensor) -> _HeatChange:
+        n_chains, n_nodes = self._table.shape[:2]
+        places = nodes + n_nodes * torch.arange(n_chains, device=nodes.device)[:, None, None]
+        first, second = self._table.flatten(0, 1).index_select(0, places.movedim(2, 0).flatten()).chunk(2)
+        differences = (first - second).view(*nodes.shape[:2], *self._table.shape[2:])
+        ends = differences.gather(-1, nodes[..., None, :].expand(*differences.shape[:-1], 2))
         resistance = torch.complex(*(ends[..., 0] - ends[..., 1]).chunk(2, -1))
         change = (self._theta[:, None] * amounts.double())[..., None]
-        factor = change / (1 + change * resistance)
-        signals = torch.complex(*difference(self._filtered, chains, nodes).chunk(2, -2))
-        left = -(self._weights * factor)[..., None] * signals
-        return factor, torch.cat([left.real, -left.imag], -2), response
+        return _HeatChange(differences, change / (1 + change * resistance))
+
+    def _outer_factors(self, change: _HeatChange) -> tuple[Tensor, Tensor, Tensor]:
+        """Two factors (chains, changes, 2 x poles, ...) of what is added to the outputs; and the residuals' part."""
+        response, signals, residuals = change.differences.split(self._widths, -1)
+        left = (self._weights * change.factor)[..., None] * _as_complex(signals)
+        return torch.cat([-left.real, left.imag], -2), response, residuals
 
 
-def _take_off(values: Tensor, left: Tensor, right: Tensor) -> None:
-    """Take complex products of left (poles, n) and right (2 x poles, m) off values (n, 2 x poles, m), in place."""
-    real, imaginary = values.chunk(2, 1)
-    left_real, left_imaginary = left.real.mT[..., None], left.imag.mT[..., None]
-    right_real, right_imaginary = right.chunk(2, 0)
-    real.addcmul_(left_real, right_real, value=-1).addcmul_(left_imaginary, right_imaginary)
-    imaginary.addcmul_(left_real, right_imaginary, value=-1).addcmul_(left_imaginary, right_real, value=-1)
+class _HeatChange(NamedTuple):
+    """What changes of one pair take off the resolvents."""
+
+    differences: Tensor  # (chains, changes, 2 x poles, ...) of the table at the two nodes
+    factor: Tensor  # (chains, changes, poles), complex
+
+
+def _as_complex(values: Tensor) -> Tensor:
+    """Complex numbers (..., poles, n) from their real parts, then their imaginary parts (..., 2 x poles, n)."""
+    return torch.complex(*values.chunk(2, -2))
+
+
+def _complex_multiplier(values: Tensor) -> Tensor:
+    """Matrices (chains, 2 x poles, 2 x poles x n): a row times one of them is the complex product of each pole's own.
+
+    Three in four entries are zero, and still it is quicker than one operation after the other.
+    """
+    n_poles = values.shape[1] // 2
+    blocks = values.new_zeros(len(values), 2, n_poles, 2, n_poles, values.shape[2])
+    diagonal = blocks.diagonal(dim1=2, dim2=4)  # (chains, 2, 2, n, poles)
+    real, imaginary = (part.mT for part in values.chunk(2, 1))
+    diagonal[:, 0, 0], diagonal[:, 0, 1] = real, imaginary
+    diagonal[:, 1, 0], diagonal[:, 1, 1] = -imaginary, real
+    return blocks.flatten(3).flatten(1, 2)
 
 
 def _squares_of_product(left: Tensor, right: Tensor) -> Tensor:

@@ -67,6 +67,7 @@ class PolynomialFilter(GraphFilter):
     """
 
     linear_in_theta = True
+    needs_autograd = False
 
     def __init__(self, order: int = 2, initial_scale: float = 0.1, shift: str = "adjacency"):
         self.order = order

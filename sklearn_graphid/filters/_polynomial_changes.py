@@ -35,6 +35,8 @@ class PolynomialChanges(EdgeChanges):
         Whether the shift is the Laplacian of the graph, and not its adjacency matrix.
     """
 
+    tables = ("_transposed", "_products", "_vectors")
+
     def __init__(self, shift: Tensor, signals: Tensor, targets: Tensor, order: int, is_laplacian: bool):
         self._order = order
         self._is_laplacian = is_laplacian

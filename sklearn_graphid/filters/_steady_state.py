@@ -49,6 +49,7 @@ class SteadyStateFilter(GraphFilter):
 
     linear_in_theta = True
     allows_negative_strengths = False
+    needs_autograd = False
 
     def __init__(
         self,

@@ -30,6 +30,8 @@ class SteadyStateChanges(EdgeChanges):
         Inputs, and outputs that were all measured.
     """
 
+    tables = ("_inverse", "_square", "_vectors")
+
     def __init__(self, inverse: Tensor, signals: Tensor, targets: Tensor):
         self._inverse = inverse.contiguous()
         self._square: Tensor | None = None

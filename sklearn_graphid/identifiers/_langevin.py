@@ -123,8 +123,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     noise_std_samples_ : ndarray of shape (n_draws,)
         Draws from its posterior; all the same where it was given.
     diagnostics_ : dict
-        How many chains diverged, or were stuck in a far less probable mode, and so were dropped; of the others Monte
-        Carlo errors, what another run would change, R-hat, effective sample size and traces. On the fit:
+        How many chains diverged, or were stuck in a far less probable mode, and so were dropped; of the others the
+        number of modes they are in and how much each chain counts, Monte Carlo errors, what another run would change,
+        R-hat, effective sample size and traces. On the fit:
         "residual_std", the residuals' root mean square; "ridge_error", that of ridge regression for experiments that
         are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs.
     known_edges_ : KnownEdges

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils._findings import Finding
 from ..graphs import KnownEdges
-from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, rank_r_hat
+from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, modes_of, rank_r_hat
 from ._chains import BATCH, ChainDraws
 
 __all__ = ["diagnose", "mixing_findings"]
@@ -29,14 +29,16 @@ _MOST_CHAINS = 256
 def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int) -> dict[str, Any]:
     """The diagnostics of chains that were kept."""
     parameters = np.moveaxis(draws.theta, -1, 0)
-    edge_error = chain_standard_error(draws.edge_probability)
+    edge_error = chain_standard_error(draws.edge_probability, draws.weight)
     return {
         "n_diverged": n_diverged,
         "n_stuck": n_stuck,
         "n_origins": len(np.unique(draws.origin)),
-        "n_changes_expected": expected_changes(draws.edge_probability.mean(0), edge_error),
+        "n_modes": len(np.unique(modes_of(draws.edge_probability, draws.log_likelihood.shape[1]))),
+        "chain_weights": draws.weight,
+        "n_changes_expected": expected_changes(draws.mean_of_chains(draws.edge_probability), edge_error),
         "monte_carlo_error_edges": np.where(known.mask, 0.0, known.fill(edge_error)),
-        "monte_carlo_error_theta": chain_standard_error(draws.theta.mean(1)),
+        "monte_carlo_error_theta": chain_standard_error(draws.theta.mean(1), draws.weight),
         "r_hat_log_likelihood": rank_r_hat(draws.log_likelihood),
         "r_hat_theta": np.array([rank_r_hat(draw) for draw in parameters]),
         "effective_sample_size_log_likelihood": bulk_sample_size(draws.log_likelihood),

@@ -22,7 +22,7 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
-from ..samplers import Kernel, LangevinKernel, StrengthKernel, SweepKernel, stuck_chains
+from ..samplers import Kernel, LangevinKernel, StrengthKernel, SweepKernel, stuck_chains, weights_of_chains
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
@@ -242,10 +242,15 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
         draws = _select(draws, ~stuck)
-        theta_samples = _pooled(draws.theta)
+        weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
+        draws = draws._replace(weight=weight)
+        theta_samples = draws.pooled(draws.theta)
         # What was given is reported as it was given, and not as single precision has it.
-        noise = draws.noise_std.ravel() if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
-        point, probabilities = self._point_estimate(draws, task), known.fill(draws.edge_probability.mean(0))
+        noise = (
+            draws.pooled(draws.noise_std) if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
+        )
+        point = self._point_estimate(draws, task)
+        probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
         diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
         noise_std = float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std)
         stopped = any(_was_stopped(batch, task) for batch in batches)
@@ -270,13 +275,14 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         )
         if not task.has_strengths:
             return PosteriorResult(**common)
-        spread = summarize_weights(_pooled(draws.strengths), known, point.adjacency).std
+        spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std
         return WeightedResult(**common, weights=point.weights, weights_std=spread)
 
     def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> _PointEstimate:
         experiments, known = task.experiments, task.experiments.known
         if self.point_estimate == "marginal":
-            graph, theta, strengths = draws.edge_probability.mean(0) > 0.5, draws.theta.mean((0, 1)), None
+            graph = draws.mean_of_chains(draws.edge_probability) > 0.5
+            theta, strengths = draws.mean_of_chains(draws.theta.mean(1)), None
         else:
             place = (0, -1)
             if self.point_estimate == "best":
@@ -288,7 +294,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if task.has_strengths and strengths is not None:
             weights = weight_matrices(strengths, known)
         elif task.has_strengths:
-            weights = summarize_weights(_pooled(draws.strengths), known, adjacency).mean
+            weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency).mean
         refit = refit_theta(task.problem(torch.float64), weights, theta, self.noise_std)
         # Mean strengths and the mean of theta do not go together where only their product matters.
         is_refitted = self.point_estimate == "best" or (task.has_strengths and strengths is None)
@@ -332,7 +338,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         check_is_fitted(self)
         if not hasattr(self, "weights_"):
             raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
-        return weight_intervals(_pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
+        return weight_intervals(self._draws.pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
 
     def noise_std_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible interval of the noise level.
@@ -365,7 +371,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         arviz.InferenceData
             Group `posterior` holds "theta", "noise_std" and "edges" (0 or 1 for each unknown pair), `sample_stats` the
             "joint_log_likelihood" of all outputs and the "log_prior" of the graph, both up to constants,
-            `constant_data` "X", and `observed_data` y as "Y". Chains that diverged or were stuck are not in it.
+            `constant_data` "X", and `observed_data` y as "Y". Chains that diverged or were stuck are not in it,
+            and all others count alike, whatever their mode.
         """
         check_is_fitted(self)
         return to_inference_data(self, X, y)
@@ -373,8 +380,12 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # Every chain's last draw first, as those are independent; then earlier ones; repeats only beyond them all.
         n_chains, n_draws = self._draws.log_likelihood.shape
-        rng = check_random_state(random_state)
+        rng, weight = check_random_state(random_state), self._draws.weight
         order = np.concatenate([rng.permutation(n_chains) + n_chains * age for age in range(n_draws)])
+        if np.ptp(weight) > 0:  # chains in modes that count unequally
+            order = np.concatenate(
+                [rng.choice(n_chains, n_chains, p=weight) + n_chains * age for age in range(n_draws)]
+            )
         chosen = np.resize(order, n_samples)
         chains, draws = chosen % n_chains, n_draws - 1 - chosen // n_chains
         adjacencies = self.known_edges_.fill(self._draws.graphs[chains, draws]).astype(np.int64)
@@ -382,11 +393,6 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if not hasattr(self, "weights_"):
             return systems
         return *systems, weight_matrices(self._draws.strengths[chains, draws], self.known_edges_)
-
-
-def _pooled(draws: FloatArray) -> FloatArray:
-    """The draws of all chains together."""
-    return draws.reshape(-1, draws.shape[-1])
 
 
 def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
@@ -420,7 +426,7 @@ def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
 
     def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = getattr(batch, name)
-        if name in ("edge_probability", "origin"):
+        if name in ("edge_probability", "weight", "origin"):
             return values
         return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
 

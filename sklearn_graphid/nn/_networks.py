@@ -33,6 +33,7 @@ class DenoisingNetwork(Protocol):
     independent: bool  # whether graphs of a batch do not influence one another in training
     continuous: bool  # whether it takes any annealing level, or only those it was built for
     directed: bool  # whether its graphs are directed
+    reuses_memory: bool  # whether large batches cost it no new memory for every layer, when it is not being trained
 
     def reset_parameters(self, generator: torch.Generator) -> None:
         """Initialise every weight from the generator."""
@@ -59,6 +60,7 @@ class EDPGNNDenoiser(nn.Module):
     independent = False  # because of batch normalisation
     continuous = False
     directed = False
+    reuses_memory = False
 
     def __init__(self, sigmas: Sequence[float], **settings: Any):
         super().__init__()
@@ -104,11 +106,12 @@ ARCHITECTURES = tuple(_NETWORKS)
 
 # Under a megabyte for twelve features of every pair: much larger batches fall out of the processor's cache.
 _PAIRS_AT_ONCE = 16_400
+_PAIRS_AT_ONCE_WHERE_MEMORY_IS_REUSED = 40_000
 
 
-def graphs_at_once(n_nodes: int) -> int:
+def graphs_at_once(n_nodes: int, reuses_memory: bool = False) -> int:
     """How many graphs of a size make the fastest batch, per graph."""
-    return max(1, _PAIRS_AT_ONCE // n_nodes**2)
+    return max(1, (_PAIRS_AT_ONCE_WHERE_MEMORY_IS_REUSED if reuses_memory else _PAIRS_AT_ONCE) // n_nodes**2)
 
 
 def uses_known(architecture: str) -> bool:

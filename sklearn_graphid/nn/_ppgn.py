@@ -48,6 +48,7 @@ class PPGN(nn.Module):
     uses_known = True
     independent = True
     continuous = True
+    reuses_memory = True
 
     def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16, directed: bool = False):
         super().__init__()
@@ -107,8 +108,11 @@ class PPGN(nn.Module):
         parts = [pairs, pairs.mT] if self.directed else [pairs]
         pairs = torch.cat([*parts, diagonal.expand_as(noisy)[None]])
         features = self.lift(pairs)
+        # A network in training keeps to one way of computing, so that its validation goes by the same bits.
+        is_training = torch.is_grad_enabled() or self.density_logit.requires_grad
+        scratch = None if is_training else features.new_empty(3, *features.shape)
         for block in self.blocks:
-            features = block(features, level)
+            features = block(features, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
         return own + self.density_logit + (others if self.directed else 0.5 * (others + others.mT))
@@ -169,7 +173,9 @@ class PathBlock(nn.Module):
         # The block adds nothing at first, so that deep stacks start as well as shallow ones.
         nn.init.zeros_(self.out)
 
-    def forward(self, features: Tensor, level: Tensor) -> Tensor:
+    def forward(self, features: Tensor, level: Tensor, scratch: Tensor | None = None) -> Tensor:
+        if scratch is not None:
+            return self._add_in_place(features, level, scratch)
         # Sparse graphs have few paths between two nodes however large they are, so the square root keeps sums over
         # nodes of order one from ten nodes to hundreds.
         root = math.sqrt(features.shape[-1])
@@ -191,6 +197,24 @@ class PathBlock(nn.Module):
         # Summed over a row: what a node's other pairs hold, its degree among them.
         nodes = self.from_nodes(features.sum(-1) / root) + level
         return nodes, nodes
+
+    def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
+        """The same, to the features themselves; without gradients.
+
+        Memory that is new costs as much as the arithmetic, once it is more than a megabyte: the system hands it out and
+        takes it back page by page. So all blocks share `scratch`, three times the size of the features.
+        """
+        root = math.sqrt(features.shape[-1])
+        factors, paths, hidden = scratch
+        flat = features.flatten(1)
+        torch.mm(self.factors, flat, out=factors.flatten(1))
+        torch.bmm(factors.flatten(0, 1), factors.flatten(0, 1), out=paths.flatten(0, 1))
+        nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
+        torch.add(nodes[..., None], nodes[..., None, :], out=hidden)
+        mixed = hidden.flatten(1)
+        mixed.addmm_(self.from_pair, flat).addmm_(self.from_paths / root, paths.flatten(1)).relu_()
+        flat.addmm_(self.out, mixed)
+        return features
 
 
 class DirectedPathBlock(PathBlock):
@@ -215,3 +239,6 @@ class DirectedPathBlock(PathBlock):
         sums = torch.cat([features.sum(-1), features.sum(-2)])
         receiving, sending = self.from_nodes(sums / root).chunk(2)
         return receiving + level, sending
+
+    def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
+        return self.forward(features, level)

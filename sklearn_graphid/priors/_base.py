@@ -33,6 +33,9 @@ class GraphPrior(BaseEstimator, ABC):
     Tweedie's formula, (E[A | A~] - A~) / sigma^2.
     """
 
+    # Whether the denoiser may ask torch for derivatives.
+    needs_autograd = True
+
     @property
     def conditions_on_known(self) -> bool:
         """Whether the denoiser can be told which pairs are free of noise. True too where pairs are independent."""

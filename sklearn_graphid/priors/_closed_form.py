@@ -32,6 +32,7 @@ class _IndependentPairs(GraphPrior):
 
     conditions_on_known = True
     has_independent_pairs = True
+    needs_autograd = False
 
     def check_directed(self, directed: bool) -> None:
         """Say nothing: ordered pairs are independent as well as unordered ones."""

@@ -52,6 +52,8 @@ def trained_range(sigma_max: float) -> tuple[float, float]:
 class NetworkPrior(TransformerMixin, GraphPrior):
     """Denoise, judge and draw graphs with a network that is kept as plain arrays."""
 
+    needs_autograd = False
+
     device: str
     architecture_: str
     network_settings_: dict[str, Any]
@@ -96,7 +98,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             if network.uses_known and known is not None:
                 tensors.append(known.to(dtype).expand_as(adjacency))
             # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
-            parts = (tensor.split(graphs_at_once(n_nodes)) for tensor in tensors)
+            parts = (tensor.split(graphs_at_once(n_nodes, network.reuses_memory)) for tensor in tensors)
             return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
 
         return denoise

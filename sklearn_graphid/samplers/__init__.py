@@ -21,6 +21,7 @@ from ._kernel import (
     run_kernels,
 )
 from ._langevin import LangevinKernel, langevin_step
+from ._modes import modes_of, weights_of_chains
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
 from ._rng import ChainRNG
@@ -55,6 +56,7 @@ __all__ = [
     "fit_theta",
     "initial_state",
     "langevin_step",
+    "modes_of",
     "propose_theta_globally",
     "rank_r_hat",
     "run_kernels",
@@ -62,4 +64,5 @@ __all__ = [
     "sample_prior",
     "sample_theta",
     "stuck_chains",
+    "weights_of_chains",
 ]

@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 from .._utils._numbers import FloatArray
 
 __all__ = [
+    "FEWEST_DRAWS",
     "bulk_sample_size",
     "chain_standard_error",
     "expected_changes",
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 # Halves of chains of fewer draws have no variance.
-_FEWEST_DRAWS = 4
+FEWEST_DRAWS = 4
 # A chain whose mode is less probable than the best chain's by this much, in logarithms and beside what its own
 # spread explains, will not come back: the odds against it are more than twenty thousand to one.
 _LARGEST_DEFICIT = 10.0
@@ -57,7 +58,7 @@ def rank_r_hat(draws: FloatArray) -> float:
     It is the larger one of that of the ranks and of that of the distances from the median, so that neither heavy tails
     nor unequal scales hide.
     """
-    if draws.shape[1] < _FEWEST_DRAWS:
+    if draws.shape[1] < FEWEST_DRAWS:
         return float("nan")
     halves = _halves(draws)
     distances = np.abs(halves - np.median(halves))
@@ -69,7 +70,7 @@ def bulk_sample_size(draws: FloatArray) -> float:
 
     Ranks are counted, which a heavy tail does not upset.
     """
-    return _sample_size(_normal_scores(_halves(draws))) if draws.shape[1] >= _FEWEST_DRAWS else float("nan")
+    return _sample_size(_normal_scores(_halves(draws))) if draws.shape[1] >= FEWEST_DRAWS else float("nan")
 
 
 def _sample_size(chains: FloatArray) -> float:
@@ -101,8 +102,10 @@ def _autocovariance(chains: FloatArray) -> FloatArray:
     return covariance
 
 
-def chain_standard_error(chain_means: FloatArray) -> FloatArray:
+def chain_standard_error(chain_means: FloatArray, weights: FloatArray | None = None) -> FloatArray:
     """Standard error of the mean over (chains, ...), of which every chain gives one number.
+
+    `weights` (chains,), whose sum is one, are those of a weighted mean; None: all chains count alike.
 
     Chains are independent of one another, so this holds however slowly each of them moves, where R-hat, which asks
     whether each chain has seen everything, is large for many short chains whose average is good. nan for one chain.
@@ -110,7 +113,9 @@ def chain_standard_error(chain_means: FloatArray) -> FloatArray:
     n_chains = len(chain_means)
     if n_chains < 2:
         return np.full(chain_means.shape[1:], np.nan)
-    error: FloatArray = chain_means.std(axis=0, ddof=1) / np.sqrt(n_chains)
+    weights = np.full(n_chains, 1 / n_chains) if weights is None else weights
+    deviations = chain_means - np.tensordot(weights, chain_means, 1)
+    error: FloatArray = np.sqrt(np.tensordot(weights**2, deviations**2, 1) * n_chains / (n_chains - 1))
     return error
 
 
@@ -130,7 +135,7 @@ def stuck_chains(log_posterior: FloatArray) -> npt.NDArray[np.bool_]:
     Chains cannot weigh modes against one another, as they never travel between them; but where one chain's log
     posterior stays far below another's, its mode holds next to none of the probability.
     """
-    if log_posterior.shape[1] < _FEWEST_DRAWS:
+    if log_posterior.shape[1] < FEWEST_DRAWS:
         return np.zeros(len(log_posterior), dtype=bool)
     mean = log_posterior.mean(axis=1)
     spread = float(np.median(log_posterior.std(axis=1, ddof=1)))

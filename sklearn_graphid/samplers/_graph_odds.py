@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ._kernel import Denoiser, RandomSource
 from ._problem import Problem
-from ._swaps import _prior_gain, _Swap
+from ._swaps import Swap, prior_gain_of_swap
 
 __all__ = ["GraphOdds"]
 
@@ -81,9 +81,9 @@ class GraphOdds:
         if self.is_table_exact:
             return (self.table.gather(1, added[:, None]) - self.table.gather(1, taken[:, None]))[:, 0]
         pairs = self._pairs(is_edge)
-        change = _Swap(*(part.clamp_max(pairs.shape[1] - 1) for part in (taken, added)))
+        change = Swap(*(part.clamp_max(pairs.shape[1] - 1) for part in (taken, added)))
         copy = pairs.scatter(1, change.both, 0.5)
-        return _prior_gain(self.problem, self.denoise, copy, change, self.sigma).to(self.table)
+        return prior_gain_of_swap(self.problem, self.denoise, copy, change, self.sigma).to(self.table)
 
     def log_prior(self, is_edge: Tensor) -> Tensor:
         """Log-probability (chains,) of the graphs, as far as the table tells."""

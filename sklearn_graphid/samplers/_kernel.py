@@ -90,6 +90,7 @@ class Kernel(ABC):
 
     step_name: ClassVar[str]  # what a step is called where progress is shown
     dtype: ClassVar[torch.dtype] = torch.float32  # the precision that it needs
+    needs_autograd: ClassVar[bool] = True  # whether it may ask torch for derivatives other than through the filter
     remedy: ClassVar[str]  # what the user can change where the chains of this kernel disagree, such as "raise n_sweeps"
 
     @property

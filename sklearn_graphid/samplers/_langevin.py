@@ -63,6 +63,7 @@ class LangevinKernel(Kernel):
     """
 
     step_name: ClassVar[str] = "annealing level"
+    needs_autograd: ClassVar[bool] = False
     remedy: ClassVar[str] = "raise n_chains, or let sweeps follow (n_sweeps)"
 
     sigmas: tuple[float, ...]

@@ -93,6 +93,12 @@ class StrengthPosterior(NamedTuple):
             density = torch.where(is_admissible, density, -torch.inf)
         return density.nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
 
+    def log_evidence(self, position: Position) -> Tensor:
+        """Log-density (chains,) over that of the Gaussian: an estimate of the graph's evidence from one draw."""
+        if self.is_on_the_way:
+            return position.log_density
+        return position.log_density + 0.5 * position.deviation.square().sum(1)
+
     def squares(self, fit: LaplaceFit, z: Tensor, theta: Tensor) -> Tensor:
         """Sum (chains,) of squared residuals."""
         adjacency = self.problem.assemble(strengths_of(self.slab, fit, z))
@@ -152,18 +158,9 @@ def redraw_strengths(posterior: StrengthPosterior, position: Position, kept: flo
 
     Where the posterior is the Gaussian of the fit, this is accepted always.
     """
-    fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
     normal, threshold = rng.normal(position.deviation.shape[1]), rng.uniform()
     new = posterior.at(position.view, kept * position.deviation + (1 - kept**2) ** 0.5 * normal)
-    counts = torch.cat([fit.is_edge, torch.ones_like(position.deviation[:, n_free:], dtype=torch.bool)], 1)
-
-    def over_gaussian(place: Position) -> Tensor:
-        # Of deviations that mean nothing, the density is this Gaussian, and cancels.
-        free = (~fit.is_edge * place.deviation[:, :n_free] ** 2).sum(1)
-        return place.log_density + 0.5 * ((counts * place.deviation**2).sum(1) + free)
-
-    is_accepted = threshold.log() < over_gaussian(new) - over_gaussian(position)
-    return where(is_accepted, new, position)
+    return where(threshold.log() < posterior.log_evidence(new) - posterior.log_evidence(position), new, position)
 
 
 def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:

@@ -83,6 +83,7 @@ class StrengthKernel(Kernel):
 
     step_name: ClassVar[str] = "sweep"
     remedy: ClassVar[str] = "raise n_sweeps"
+    needs_autograd: ClassVar[bool] = False
     dtype: ClassVar[torch.dtype] = torch.float64
 
     n_sweeps: int
@@ -140,16 +141,18 @@ class StrengthKernel(Kernel):
         adjacency = problem.assemble(chain.pairs)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
         is_edge = position.view.fit.is_edge
+        # Graphs are compared by their evidence, not by the likelihood of the strengths that they happen to have.
+        at_draw = problem.log_likelihood(adjacency, chain.theta, posterior.conditions.noise_std)
         info = StepInfo(
             sigma=self.sigma,
             edge_probability=n_seen[:, : problem.n_unknown] / max(1, self.n_moves),
             log_likelihood=log_likelihood,
-            log_prior=odds.log_prior(is_edge),
+            log_prior=odds.log_prior(is_edge) + posterior.log_evidence(position) - at_draw,
             origin=state.origin,
         )
         state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
         if is_on_the_way:
-            state = _restarted(state, position.log_density + odds.log_prior(is_edge), rng.uniform())
+            state = _restarted(state, posterior.log_evidence(position) + odds.log_prior(is_edge), rng.uniform())
         return state, info
 
     def draw(self, problem: Problem, state: StrengthState, info: StepInfo) -> Draw:

@@ -22,10 +22,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..filters import EdgeChanges
 from ._kernel import ChainState, Denoiser, RandomSource
 from ._problem import Problem
 
-__all__ = ["swap_once"]
+__all__ = ["Swap", "SwappedGraphs", "prior_gain_of_swap", "swap_once"]
 
 # How many edges and how many non-edges are picked: all of their combinations are looked at.
 _MOST_EDGES = 12
@@ -37,7 +38,7 @@ _BOLDEST_GUESS = 1.0
 _SMALLEST_PROBABILITY = 1e-6
 
 
-class _Swap(NamedTuple):
+class Swap(NamedTuple):
     """The pair that loses its edge, and the one that gets it, by their numbers (chains,)."""
 
     taken: Tensor
@@ -52,9 +53,9 @@ class _Swap(NamedTuple):
         """The pairs (chains, unknown pairs) after the swap."""
         return pairs.scatter(1, self.taken[:, None], 0.0).scatter(1, self.added[:, None], 1.0)
 
-    def select(self, chains: Tensor) -> _Swap:
+    def select(self, chains: Tensor) -> Swap:
         """Those of some chains."""
-        return _Swap(self.taken[chains], self.added[chains])
+        return Swap(self.taken[chains], self.added[chains])
 
     def added_minus_taken(self, values: Tensor) -> Tensor:
         """The difference (chains,) of values (chains, unknown pairs)."""
@@ -69,12 +70,12 @@ class _Candidates(NamedTuple):
     has_edge: Tensor
     has_other: Tensor
 
-    def at(self, place: Tensor) -> _Swap:
+    def at(self, place: Tensor) -> Swap:
         """The swap at each chain's place (chains,) among all combinations."""
         first, second = (number[:, None] for number in self._places(place))
-        return _Swap(self.edges.gather(1, first)[:, 0], self.others.gather(1, second)[:, 0])
+        return Swap(self.edges.gather(1, first)[:, 0], self.others.gather(1, second)[:, 0])
 
-    def exchanged(self, place: Tensor, swap: _Swap) -> _Candidates:
+    def exchanged(self, place: Tensor, swap: Swap) -> _Candidates:
         """The candidates after a swap, at the same places."""
         first, second = (number[:, None] for number in self._places(place))
         edges = self.edges.scatter(1, first, swap.added[:, None])
@@ -85,15 +86,52 @@ class _Candidates(NamedTuple):
         return place // n_others, place % n_others
 
 
+class SwappedGraphs(NamedTuple):
+    """Binary graphs, and what is known of their fit; it is kept up to date from swap to swap."""
+
+    pairs: Tensor  # (chains, unknown pairs)
+    residuals: Tensor  # (chains, measurements)
+    changes: EdgeChanges  # what changes of single pairs do, given theta; swaps change it in place
+
+    @classmethod
+    def of(cls, problem: Problem, chain: ChainState) -> SwappedGraphs:
+        """Those of chains as they are."""
+        adjacency = problem.assemble(chain.pairs)
+        residuals = problem.residuals(adjacency, chain.theta).flatten(1)
+        return cls(chain.pairs, residuals, problem.edge_changes(adjacency, chain.theta))
+
+    def after(self, problem: Problem, swap: Swap, is_possible: Tensor, theta: Tensor) -> SwappedGraphs:
+        """All chains after a swap, where there is one; these graphs stay as they are."""
+        changes, residuals = self.changes.copy(), self.residuals
+        # The edge comes before the other goes: a graph that falls apart on the way would leave no digits in the tables.
+        for pair, amount in ((swap.added, 1.0), (swap.taken, -1.0)):
+            (rows, columns), amounts = problem.space.entries(pair), amount * is_possible.to(theta.dtype)
+            added = changes.output_changes(rows[:, None], columns[:, None], amounts[:, None], theta)[:, 0]
+            residuals = residuals - (added * problem.measured).flatten(1)
+            changes.change(rows, columns, amounts)
+        return SwappedGraphs(swap.of(self.pairs), residuals, changes)
+
+    def with_chains(self, chains: Tensor, other: SwappedGraphs) -> SwappedGraphs:
+        """These, with some chains taken over from others."""
+        if len(chains):
+            self.changes.take_over(other.changes, chains)
+        pairs, residuals = (
+            mine.index_copy(0, chains, new[chains]) for mine, new in zip(self[:2], other[:2], strict=True)
+        )
+        return self._replace(pairs=pairs, residuals=residuals)
+
+
 def swap_once(
     problem: Problem,
     denoise: Denoiser,
-    chain: ChainState,
+    graphs: SwappedGraphs,
+    theta: Tensor,
+    noise_std: Tensor,
     prior_log_odds: Tensor,
     sigma: float,
     temperature: float,
     rng: RandomSource,
-) -> Tensor:
+) -> SwappedGraphs:
     """Offer every chain one swap, with theta and the noise level as they are.
 
     Parameters
@@ -102,8 +140,10 @@ def swap_once(
         Data, filter and what is known.
     denoise : callable
         E[A | A~] under a prior that can be told which pairs are known.
-    chain : ChainState
-        Binary graphs, with theta and the noise level.
+    graphs : SwappedGraphs
+        Where the chains are. What it holds of their fit is changed in place.
+    theta, noise_std : Tensor (chains, parameters) and (chains,)
+        Parameters and noise level of every chain.
     prior_log_odds : Tensor (chains, unknown pairs)
         A guess of the prior's log-odds of every pair; the better it is, the fewer swaps are tried in vain.
     sigma : float
@@ -115,32 +155,30 @@ def swap_once(
 
     Returns
     -------
-    Tensor (chains, unknown pairs)
-        The graphs.
+    SwappedGraphs
+        Where they are now.
     """
     order, normal = rng.uniform(problem.n_unknown), sigma * temperature**0.5 * rng.normal(2)
     which, first_threshold, second_threshold = (rng.uniform() for _ in range(3))
-    candidates = _pick(chain.pairs, order)
+    candidates = _pick(graphs.pairs, order)
     is_possible = candidates.has_edge.any(1) & candidates.has_other.any(1)
-    here, log_odds = _log_odds_of_swaps(problem, chain, candidates, temperature)
+    scale = noise_std * temperature**0.5
+    here, log_odds = _log_odds_of_swaps(problem, graphs, theta, scale, candidates)
     place = _drawn(log_odds, which)
     swap = candidates.at(place)
-    swapped = swap.of(chain.pairs)
-    back = candidates.exchanged(place, swap)
-    there, log_odds_back = _log_odds_of_swaps(problem, chain._replace(pairs=swapped), back, temperature)
+    swapped = graphs.after(problem, swap, is_possible, theta)
+    there, log_odds_back = _log_odds_of_swaps(problem, swapped, theta, scale, candidates.exchanged(place, swap))
     way_there, way_back = (odds.log_softmax(1).gather(1, place[:, None])[:, 0] for odds in (log_odds, log_odds_back))
     guess = swap.added_minus_taken(prior_log_odds.clamp(-_BOLDEST_GUESS, _BOLDEST_GUESS))
     # A comparison with nan is False: the chain stays.
-    gain = (there - here + guess) / temperature + way_back - way_there
+    gain = there - here + guess / temperature + way_back - way_there
     moving = (is_possible & (first_threshold.log() < gain)).nonzero()[:, 0]
     if len(moving):
         chosen = swap.select(moving)
-        copy = chain.pairs[moving].scatter_add(1, chosen.both, normal[moving])
-        correction = _prior_gain(problem, denoise, copy, chosen, sigma) - guess[moving]
+        copy = graphs.pairs[moving].scatter_add(1, chosen.both, normal[moving])
+        correction = prior_gain_of_swap(problem, denoise, copy, chosen, sigma) - guess[moving]
         moving = moving[second_threshold[moving].log() < correction / temperature]
-    pairs = chain.pairs.clone()
-    pairs[moving] = swapped[moving]
-    return pairs
+    return graphs.with_chains(moving, swapped)
 
 
 def _pick(pairs: Tensor, order: Tensor) -> _Candidates:
@@ -153,27 +191,24 @@ def _pick(pairs: Tensor, order: Tensor) -> _Candidates:
 
 
 def _log_odds_of_swaps(
-    problem: Problem, chain: ChainState, candidates: _Candidates, temperature: float
+    problem: Problem, graphs: SwappedGraphs, theta: Tensor, scale: Tensor, candidates: _Candidates
 ) -> tuple[Tensor, Tensor]:
-    """Log-likelihood (chains,) of the graphs as they are, and log-odds (chains, swaps) with which a swap is drawn."""
-    adjacency = problem.assemble(chain.pairs)
-    outputs = problem.filter.apply(adjacency, chain.theta, problem.inputs)
-    residuals = ((problem.targets - outputs) * problem.measured).flatten(1)
+    """Log-likelihood (chains,) of the graphs as they are, and log-odds (chains, swaps) with which a swap is drawn.
+
+    `scale` (chains,) is the noise level, the temperature included.
+    """
     pairs = torch.cat([candidates.edges, candidates.others], 1)
-    amounts = 1 - 2 * chain.pairs.gather(1, pairs)
-    flips = problem.edge_changes(adjacency, chain.theta)
-    changes = flips.output_changes(*problem.space.entries(pairs), amounts, chain.theta) * problem.measured
-    changes = changes.flatten(2)
+    amounts = 1 - 2 * graphs.pairs.gather(1, pairs)
+    changes = graphs.changes.output_changes(*problem.space.entries(pairs), amounts, theta)
+    changes = (changes if problem.is_complete else changes * problem.measured).flatten(2)
     # |r|^2 - |r - a - b|^2 for every change a that takes an edge off and every change b that adds one.
-    single = 2 * (changes @ residuals[..., None])[..., 0] - changes.square().sum(-1)
+    single = 2 * (changes @ graphs.residuals[..., None])[..., 0] - changes.square().sum(-1)
     taken, added = single.split([candidates.edges.shape[1], candidates.others.shape[1]], 1)
     cross = changes[:, : candidates.edges.shape[1]] @ changes[:, candidates.edges.shape[1] :].mT
-    variance = chain.noise_std[:, None, None] ** 2
-    gains = 0.5 * (taken[:, :, None] + added[:, None] - 2 * cross) / variance
+    gains = 0.5 * (taken[:, :, None] + added[:, None] - 2 * cross) / scale[:, None, None] ** 2
     is_swap = candidates.has_edge[:, :, None] & candidates.has_other[:, None] & torch.isfinite(gains)
-    log_odds = torch.where(is_swap, 0.5 * gains / temperature, -torch.inf).flatten(1)
-    squares = residuals.square().sum(1)
-    return -0.5 * squares / chain.noise_std**2, log_odds
+    log_odds = torch.where(is_swap, 0.5 * gains, -torch.inf).flatten(1)
+    return -0.5 * graphs.residuals.square().sum(1) / scale**2, log_odds
 
 
 def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:
@@ -183,7 +218,7 @@ def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:
     return drawn.clamp_max(log_odds.shape[1] - 1)
 
 
-def _prior_gain(problem: Problem, denoise: Denoiser, copy: Tensor, swap: _Swap, sigma: float) -> Tensor:
+def prior_gain_of_swap(problem: Problem, denoise: Denoiser, copy: Tensor, swap: Swap, sigma: float) -> Tensor:
     """Log-ratio (chains,) of the prior after and before a swap, given a copy with noise on the two pairs alone."""
     first = swap.taken[:, None]
     noisy = torch.zeros_like(copy).scatter(1, swap.both, 1.0)

@@ -29,11 +29,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from ..filters import Moments
+from ..filters import EdgeChanges, Moments
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._relaxed_fit import fit_some_chains
-from ._swaps import swap_once
+from ._swaps import SwappedGraphs, swap_once
 from ._theta import (
     fit_theta,
     log_marginal_likelihood,
@@ -97,6 +97,7 @@ class SweepKernel(Kernel):
     """
 
     step_name: ClassVar[str] = "sweep"
+    needs_autograd: ClassVar[bool] = False
     remedy: ClassVar[str] = "raise n_chains"
 
     n_sweeps: int
@@ -127,12 +128,12 @@ class SweepKernel(Kernel):
     ) -> tuple[SweepState, StepInfo]:
         chain, prior, gain = state.chain, state.prior_log_odds, state.likelihood_gain.clone()
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
+        graphs = SwappedGraphs.of(problem, chain)
         for _ in range(self._n_swaps(problem, is_on_the_way)):
-            pairs = swap_once(problem, denoise, chain, prior, self.sigma, self.temperature, rng)
-            gain[pairs != chain.pairs] = torch.inf  # to be looked at
-            chain = chain._replace(pairs=pairs)
-        adjacency = problem.assemble(chain.pairs)
-        likelihood = _FlipLikelihood(problem, adjacency, chain, self.temperature)
+            graphs = swap_once(problem, denoise, graphs, *chain[1:], prior, self.sigma, self.temperature, rng)
+        gain[graphs.pairs != chain.pairs] = torch.inf  # to be looked at
+        chain, adjacency = chain._replace(pairs=graphs.pairs), problem.assemble(graphs.pairs)
+        likelihood = _FlipLikelihood(problem, graphs.changes, chain.noise_std, self.temperature)
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
         is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
@@ -299,13 +300,13 @@ class _FlipLikelihood:
     Where theta can be integrated out, it is: with theta held, a pair whose flip changes the best theta hardly flips.
     """
 
-    def __init__(self, problem: Problem, adjacency: Tensor, chain: ChainState, temperature: float):
-        self._changes = problem.edge_changes(adjacency, chain.theta)
+    def __init__(self, problem: Problem, changes: EdgeChanges, noise_std: Tensor, temperature: float):
+        self._changes = changes
         self._n_measured = problem.n_measured
         self._temperature = temperature
         # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
         # factor is taken out again where all odds are divided by the temperature.
-        self._noise_std = (chain.noise_std * temperature**0.5)[:, None]
+        self._noise_std = (noise_std * temperature**0.5)[:, None]
         self._precision = theta_precision(problem, self._noise_std[:, 0])
         self.n_numbers = self._changes.n_numbers
         self.now = self._of(Moments(*(part[:, None] for part in self._changes.moments)))[:, 0]

@@ -135,3 +135,23 @@ def test_a_bridge_taken_off_a_steady_state_is_refused_by_the_data():
     ends = torch.tensor([[[0, 1]]]), torch.tensor([[[1, 0]]])
     moments = changes.moments_after(*ends, torch.tensor([[-1.0]]))
     assert not float(moments.gram) < 1e6
+
+
+@pytest.mark.parametrize(("filter", "directed"), CASES, ids=str)
+def test_a_copy_is_changed_apart_and_chains_can_be_taken_over_from_it(filter, directed):
+    case = Case(filter, directed, seed=2)
+    changes = case.changes()
+    expected = changes.moments_after(*case.entries, case.amounts)
+    copy = changes.copy()
+    rows, columns = (places[:, 0] for places in case.entries)
+    copy.change(rows, columns, case.amounts[:, 0])
+    assert_close(changes.moments_after(*case.entries, case.amounts), expected)
+    changes.take_over(copy, torch.tensor([1]))
+    measured, graphs = torch.ones_like(case.targets), case.graphs.clone()
+    graphs[1] = case.after(graphs, 1, 0)
+    found = changes.moments_after(*case.entries, case.amounts)
+    for chain in range(N_CHAINS):
+        assert_close((part[chain] for part in changes.moments), case.moments(graphs[chain], chain, measured))
+        for change in range(3, N_CHANGES):
+            after = case.moments(case.after(graphs, chain, change), chain, measured)
+            assert_close((part[chain, change] for part in found), after)

@@ -260,3 +260,17 @@ def test_noise_below_the_least_that_is_trained_for_does_not_lead_astray():
     network, (clean, *_) = make_network(), make_inputs()
     least, less = (network.log_odds(clean, torch.full((len(clean),), sigma).to(clean)) for sigma in (0.12, 0.01))
     torch.testing.assert_close(least, less)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_network_that_is_not_trained_answers_in_place_what_one_in_training_does(dtype):
+    network, (_, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+    before = noisy.clone()
+    trained = network.log_odds(noisy, sigma, known)
+    restored = restore_network("ppgn", network.settings, as_arrays(network), dtype=dtype)
+    answer = restored.log_odds(noisy, sigma, known)
+    # In float32 log-odds of order 30 carry an error of some 1e-5.
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(answer, trained, rtol=tolerance, atol=tolerance)
+    assert torch.equal(noisy, before)

@@ -75,3 +75,36 @@ def test_a_kernel_of_the_users_runs_like_the_packages():
     assert fitted.sample(3, random_state=0)[0].shape == (3, 8, 8)
     by_workers = MetropolisIdentifier("heat", **settings, n_jobs=2).fit(X, Y, known)
     np.testing.assert_array_equal(by_workers.edge_probabilities_, fitted.edge_probabilities_)
+
+
+def test_parts_that_differentiate_may_and_the_others_run_without_what_it_costs():
+    """A prior of the user's that asks for a gradient; the package's own parts are run in torch's inference mode."""
+    modes = []
+
+    class Differentiating(ErdosRenyiPrior):
+        def bind(self, n_nodes, device, dtype, known=None):
+            plain = super().bind(n_nodes, device, dtype, known)
+
+            def denoise(adjacency, sigma, known=None):
+                modes.append(torch.is_inference_mode_enabled())
+                if self.needs_autograd:
+                    with torch.enable_grad():
+                        leaf = adjacency.detach().requires_grad_()
+                        (gradient,) = torch.autograd.grad(0.5 * leaf.square().sum(), leaf)
+                    torch.testing.assert_close(gradient, adjacency)
+                return plain(adjacency, sigma, known)
+
+            return denoise
+
+    class Differentiated(Differentiating):
+        needs_autograd = True
+
+    ring = nx.to_numpy_array(nx.cycle_graph(6))
+    X, Y = make_system(ring, "heat", [0.5], 10, random_state=0)
+    known = hide_edges(ring, 0.5, random_state=0)
+    settings = {"n_chains": 2, "n_levels": 2, "n_steps": 1, "n_sweeps": 4, "random_state": 0}
+    fits = [LangevinSystemIdentifier("heat", kind(0.4), **settings) for kind in (Differentiating, Differentiated)]
+    without, with_gradients = (fit.fit(X, Y, known).edge_probabilities_ for fit in fits)
+    assert set(modes[: len(modes) // 2]) == {True}
+    assert set(modes[len(modes) // 2 :]) == {False}
+    np.testing.assert_array_equal(without, with_gradients)
