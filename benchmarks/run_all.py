@@ -20,6 +20,7 @@ BENCHMARKS = (
     "bench_calibration.py",
     "bench_prior.py",
     "bench_paper.py",
+    "bench_real.py",
 )
 NEED_DEEZER = ("bench_noise.py", "bench_prior.py", "bench_paper.py")
 
