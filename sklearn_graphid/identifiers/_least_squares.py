@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 from sklearn.utils._param_validation import StrOptions
+from threadpoolctl import threadpool_limits
 
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter, PolynomialFilter, SteadyStateFilter
@@ -112,7 +113,9 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
             matrix = space.filled(weights, np.zeros(known.mask.shape))
             return Strengths(np.abs(matrix), {}, weights=matrix, warning=warning)
 
-        return cross_fit(given, known)
+        # Many small solutions, which take thirty times as long where two processes share two cores.
+        with threadpool_limits(1, user_api="blas"):
+            return cross_fit(given, known)
 
     def _in_units_of_the_data(
         self, weights: FloatArray, input_scale: float, output_scale: float, filter: GraphFilter
