@@ -38,7 +38,7 @@ docs: .venv/.installed-docs  ## HTML documentation in docs/_build/html
 pages: .venv/.installed-docs  ## run the code on every page, and compare what it prints
 	$(BIN)/python docs/run_pages.py
 
-bench: .venv/.installed  ## the quick version of every benchmark
+bench: .venv/.installed-dev  ## the quick version of every benchmark
 	$(BIN)/python benchmarks/run_all.py --quick
 
 clean:  ## remove .venv and all that the other targets made

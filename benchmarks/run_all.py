@@ -21,6 +21,7 @@ BENCHMARKS = (
     "bench_directed.py",
     "bench_prior.py",
     "bench_paper.py",
+    "bench_real.py",
 )
 NEED_DEEZER = ("bench_noise.py", "bench_prior.py", "bench_paper.py")
 

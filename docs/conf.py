@@ -58,6 +58,8 @@ examples = [
     "plot_hidden_edges.py",
     "plot_heat_on_ego_net.py",
     "plot_state_incomes.py",
+    "plot_power_grid.py",
+    "plot_water_network.py",
     "plot_real_network.py",
     "plot_how_certain.py",
     "plot_on_paper.py",

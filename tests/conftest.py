@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -35,8 +37,15 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "draws_globally: the test may draw from numpy's global generator")
 
 
+# Docstring examples of what needs an optional library, which a checkout need not have.
+_EXAMPLES_NEED = {"_power.make_power_grid": "pandapower", "_water.make_water_network": "wntr"}
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
+        library = next((name for example, name in _EXAMPLES_NEED.items() if item.name.endswith(example)), None)
+        if library is not None and find_spec(library) is None:
+            item.add_marker(pytest.mark.skip(reason=f'needs {library}: pip install "sklearn-graphid[real]"'))
         if any(name in item.nodeid for name in _DRAW_GLOBALLY):
             item.add_marker(pytest.mark.draws_globally)
 

@@ -6,7 +6,9 @@ import sys
 from importlib import import_module
 from typing import Any
 
-__all__ = ["is_networkx", "require_matplotlib", "require_pandas"]
+import numpy as np
+
+__all__ = ["is_networkx", "require_matplotlib", "require_pandapower", "require_pandas", "require_wntr"]
 
 
 def is_networkx(value: Any) -> bool:
@@ -23,6 +25,17 @@ def require_matplotlib(caller: str) -> None:
 def require_pandas(caller: str) -> None:
     """Raise an ImportError that says how to get pandas, before any work is done."""
     _require("pandas", f"{caller} returns a pandas table, but pandas", extra="pandas")
+
+
+def require_pandapower(caller: str) -> None:
+    """Raise an ImportError that says how to get pandapower, before any work is done."""
+    _require("pandapower", f"{caller} simulates with pandapower, which", extra="real")
+
+
+def require_wntr(caller: str) -> None:
+    """Raise an ImportError that says how to get wntr, before any work is done."""
+    with np.printoptions():  # on import wntr sets how numpy prints arrays, which is for the user to choose
+        _require("wntr", f"{caller} simulates with wntr, which", extra="real")
 
 
 def _require(library: str, beginning: str, extra: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.optimize import nnls
 from sklearn.utils._param_validation import StrOptions
+from threadpoolctl import threadpool_limits
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace, KnownEdges
 from ._strengths import StrengthIdentifier, Strengths, cross_fit
@@ -19,6 +20,11 @@ __all__ = ["ConstrainedLeastSquaresIdentifier"]
 
 # A share of the mean curvature, so that the equations can be solved where strengths cannot be told apart.
 _RELATIVE_RIDGE = 1e-10
+# Strengths and slopes this far below zero, relative to the largest slope, are rounding.
+_RELATIVE_TOLERANCE = 1e-10
+_PATIENCE = 3  # exchanges of many strengths at once that may fail to make progress, as Kim and Park advise
+# Of the largest eigenvalue of a Laplacian: below it, an eigenvalue is that of a part which is not connected.
+_RELATIVE_CUTOFF = 1e-9
 _TOO_FEW = (
     "no equation says anything of some pairs, as outputs are missing; they get the share of edges among the known."
 )
@@ -33,8 +39,10 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     large. What is large is learnt from known pairs that are hidden from the fit, a fifth at a time.
 
     In a steady state the outputs, with their noise, are what strengths are multiplied by: much noise makes these too
-    small. And an equation needs the outputs of a node and of all that may be its neighbours; where outputs are missing,
-    few equations may be left.
+    small. The error of an equation is then the noise times the Laplacian, much more at nodes with strong edges than at
+    others, so that the equations are weighted anew with the Laplacian that was found (`n_reweightings`). And an
+    equation needs the outputs of a node and of all that may be its neighbours; where outputs are missing, few equations
+    may be left.
 
     It has the parameters and attributes of `StrengthIdentifier`, besides its own.
 
@@ -44,12 +52,19 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         A `SteadyStateFilter`, or a `PolynomialFilter` of order one of the adjacency matrix or the Laplacian.
     edge_weights : {"positive", "signed"}, default="positive"
         Whether strengths may be below zero; their size then counts.
+    n_reweightings : int, default=3
+        How often the equations of a steady state are weighted by the inverse of the Laplacian found last, and solved
+        again. 0 is plain least squares, which is also what is done with outputs that are missing, a leak or signed
+        strengths.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
         The size of the strengths, for inputs and outputs of unit mean square; those of known pairs are from the fit
         that they were hidden from.
+    weights_ : ndarray of shape (n_nodes, n_nodes)
+        Strengths by which X is Y times their Laplacian, or by which Y is X times their matrix or Laplacian and a
+        multiple of X: those of a fit to which all that is known was told. 0 where no edge is known to be.
 
     See Also
     --------
@@ -74,6 +89,7 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     _parameter_constraints = {
         **StrengthIdentifier._parameter_constraints,
         "edge_weights": [StrOptions({"positive", "signed"})],
+        "n_reweightings": [NumberInterval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -81,23 +97,35 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         filter: Any = "steady-state",
         *,
         edge_weights: str = "positive",
+        n_reweightings: int = 3,
         threshold: float | None = None,
         observed_nodes: Any = "auto",
     ):
         super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.edge_weights = edge_weights
+        self.n_reweightings = n_reweightings
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         def given(known: KnownEdges) -> Strengths:
             space = EdgeSpace.of_mask(~known.mask | (known.values == 1))
             weights = self._weights(inputs, outputs, space, filter)
             warning = _TOO_FEW if np.isnan(weights).any() else ""
-            return Strengths(space.filled(np.abs(weights), np.zeros(known.mask.shape)), {}, warning=warning)
+            matrix = space.filled(weights, np.zeros(known.mask.shape))
+            return Strengths(np.abs(matrix), {}, weights=matrix, warning=warning)
 
-        return cross_fit(given, known)
+        # Many small solutions, which take thirty times as long where two processes share two cores.
+        with threadpool_limits(1, user_api="blas"):
+            return cross_fit(given, known)
+
+    def _in_units_of_the_data(
+        self, weights: FloatArray, input_scale: float, output_scale: float, filter: GraphFilter
+    ) -> FloatArray:
+        factor = input_scale / output_scale
+        return weights * (factor if isinstance(filter, SteadyStateFilter) else 1 / factor)
 
     def _weights(self, inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: GraphFilter) -> FloatArray:
         if isinstance(filter, SteadyStateFilter):
+            outputs = _with_ground(outputs, filter)
             equations = _steady_state_equations(inputs, outputs, space, filter)
             signs: tuple[float, ...] = (1.0,)
         elif isinstance(filter, PolynomialFilter) and filter.order == 1 and filter.shift != "normalized-laplacian":
@@ -113,10 +141,20 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         is_said = np.asarray(abs(equations[0]).sum(axis=0)).ravel()[: space.n_free] > 0
         gram, slope = _normal_equations(*equations, space.n_free)
         if self.edge_weights == "signed":
-            weights = linalg.solve(gram, slope, assume_a="pos")
-        else:
-            weights = min((_non_negative(gram, sign * slope) for sign in signs), key=lambda fit: fit[1])[0]
-        return np.where(is_said, weights, np.nan)
+            return np.where(is_said, linalg.solve(gram, slope, assume_a="pos"), np.nan)
+        fits = [(sign, *_non_negative(gram, sign * slope)) for sign in signs]
+        sign, weights, _ = min(fits, key=lambda fit: fit[2])
+        if isinstance(filter, SteadyStateFilter) and not filter.leak and not np.isnan(outputs).any():
+            for _ in range(self.n_reweightings):
+                weights, _ = _non_negative(*_reweighted_equations(inputs, outputs, space, filter, weights))
+        return np.where(is_said, sign * weights, np.nan)
+
+
+def _with_ground(outputs: FloatArray, filter: SteadyStateFilter) -> FloatArray:
+    """The outputs, with that of the ground set to the zero that it is without noise."""
+    if filter.ground is None:
+        return outputs
+    return np.where(np.arange(outputs.shape[1]) == filter.ground, 0.0, outputs)
 
 
 def _steady_state_equations(
@@ -138,6 +176,31 @@ def _steady_state_equations(
     if filter.ground is not None:
         is_known[:, filter.ground] = False
     return matrix[is_known.ravel()], targets.ravel()[is_known.ravel()]
+
+
+def _reweighted_equations(
+    inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: SteadyStateFilter, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Gram matrix and right side of the equations times the inverse of the Laplacian of the weights.
+
+    With noise E in the outputs, (Y + E) L = X + E L. Times the inverse of L, or of one near it, the errors are E again:
+    independent, and equal in size.
+    """
+    rows, columns = space.ends()
+    matrix = space.filled(weights, np.zeros((space.n_nodes, space.n_nodes)))
+    laplacian = np.diag(matrix.sum(axis=1)) - matrix
+    is_free = np.arange(space.n_nodes) != filter.ground
+    # Where weights of zero leave parts apart, their potentials are cut off and not infinite.
+    inverse = np.zeros_like(laplacian)
+    inverse[np.ix_(is_free, is_free)] = np.linalg.pinv(
+        laplacian[np.ix_(is_free, is_free)], rcond=_RELATIVE_CUTOFF, hermitian=True
+    )
+    targets = inputs - inputs.mean(axis=1, keepdims=True) if filter.ground is None else inputs
+    # A pair's column is the product of its potentials and of its difference in outputs, and so are sums over products.
+    potentials, difference = inverse[:, rows] - inverse[:, columns], outputs[:, rows] - outputs[:, columns]
+    gram = (potentials.T @ potentials) * (difference.T @ difference)
+    slope = ((targets @ inverse @ potentials) * difference).sum(axis=0)
+    return _with_ridge(gram), slope
 
 
 def _first_order_equations(
@@ -173,12 +236,40 @@ def _normal_equations(matrix: Any, targets: FloatArray, n_strengths: int) -> tup
     rest = rest + np.finfo(np.float64).tiny ** 0.5 * np.eye(len(rest))
     gram = gram[:n_strengths, :n_strengths] - others @ np.linalg.solve(rest, others.T)
     slope = slope[:n_strengths] - others @ np.linalg.solve(rest, slope[n_strengths:])
-    ridge = max(_RELATIVE_RIDGE * np.trace(gram) / n_strengths, _RELATIVE_RIDGE)  # signals have unit mean square
-    return gram + ridge * np.eye(n_strengths), slope
+    return _with_ridge(gram), slope
+
+
+def _with_ridge(gram: FloatArray) -> FloatArray:
+    ridge = max(_RELATIVE_RIDGE * float(np.trace(gram)) / len(gram), _RELATIVE_RIDGE)  # signals have unit mean square
+    return np.asarray(gram + ridge * np.eye(len(gram)))
 
 
 def _non_negative(gram: FloatArray, slope: FloatArray) -> tuple[FloatArray, float]:
-    """The non-negative w that minimises w'Gw / 2 - slope'w, and the minimum."""
-    factor = linalg.cholesky(gram)  # the same as least squares with as many equations as unknowns
-    solution, _ = nnls(factor, linalg.solve_triangular(factor, slope, trans="T"), maxiter=30 * len(gram))
+    """The non-negative w that minimises w'Gw / 2 - slope'w, and the minimum.
+
+    By block principal pivoting (J. Kim, H. Park: Fast nonnegative matrix factorization, SIAM Journal on Scientific
+    Computing 33, 2011): all strengths that are on the wrong side change it at once. That takes a dozen solutions where
+    the method of Lawson and Hanson takes one for every strength above zero.
+    """
+    scale = 1 / np.sqrt(gram.diagonal())
+    gram_scaled, slope_scaled = gram * scale[:, None] * scale, slope * scale
+    tolerance = _RELATIVE_TOLERANCE * np.abs(slope_scaled).max()
+    is_positive, fewest, patience = np.ones(len(slope), dtype=bool), len(slope) + 1, _PATIENCE
+    while True:
+        solution = np.zeros(len(slope))
+        if is_positive.any():
+            part = gram_scaled[np.ix_(is_positive, is_positive)]
+            solution[is_positive] = linalg.solve(part, slope_scaled[is_positive], assume_a="pos")
+        gradient = gram_scaled @ solution - slope_scaled
+        is_wrong = np.where(is_positive, solution, gradient) < -tolerance
+        n_wrong = int(is_wrong.sum())
+        if not n_wrong:
+            break
+        patience = _PATIENCE if n_wrong < fewest else patience - 1
+        fewest = min(fewest, n_wrong)
+        if patience >= 0:
+            is_positive ^= is_wrong
+        else:  # one at a time, the last one first, ends after finitely many exchanges (Murty)
+            is_positive[np.flatnonzero(is_wrong)[-1]] ^= True
+    solution = scale * np.maximum(solution, 0.0)
     return solution, float(solution @ gram @ solution / 2 - slope @ solution)

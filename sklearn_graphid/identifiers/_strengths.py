@@ -40,6 +40,7 @@ __all__ = [
     "platt_scaling",
     "read_edges",
     "two_means_cut",
+    "unit_scale",
 ]
 
 BoolArray = npt.NDArray[np.bool_]
@@ -59,6 +60,7 @@ class Strengths(NamedTuple):
     diagnostics: dict[str, Any]
     n_iter: int = 1
     warning: str = ""  # the same words for all data, so that Python's filter of warnings can show them once
+    weights: FloatArray | None = None  # (nodes, nodes), where the method fits them
 
 
 class EdgeReading(NamedTuple):
@@ -274,19 +276,24 @@ def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, f
     return FilterFit(fitted.theta[best].numpy(), noise_std)
 
 
-def _to_unit_scale(signals: FloatArray) -> FloatArray:
-    """Divide by the root mean square, so that penalties have no units; zeros stay."""
-    largest = np.nanmax(np.abs(signals))
-    if largest == 0:
-        return signals
-    scaled = signals / largest  # first, or squares of extreme numbers would leave the range
-    return np.asarray(scaled / np.sqrt(np.nanmean(scaled**2)))
+def unit_scale(signals: FloatArray) -> float:
+    """The root mean square, so that penalties of what is divided by it have no units; one for zeros."""
+    largest = float(np.nanmax(np.abs(signals)))
+    # Divided first, or squares of extreme numbers would leave the range.
+    return largest * float(np.sqrt(np.nanmean((signals / largest) ** 2))) if largest else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class _StrengthResult(Identification):
     strengths: FloatArray  # (nodes, nodes)
     n_iter: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedResult(_StrengthResult):
+    """What a method that fits weights finds."""
+
+    weights: FloatArray  # (nodes, nodes), for inputs and outputs as they came
 
 
 class StrengthIdentifier(BaseSystemIdentifier):
@@ -355,19 +362,29 @@ class StrengthIdentifier(BaseSystemIdentifier):
         X, outputs, known, filter = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
-        strengths = self._strengths(_to_unit_scale(X), _to_unit_scale(outputs), known, filter)
+        scales = unit_scale(X), unit_scale(outputs)
+        strengths = self._strengths(X / scales[0], outputs / scales[1], known, filter)
         reading = read_edges(strengths.matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)
         fitted = fit_filter(X, outputs, adjacency, filter)
         trouble = (Finding.trouble(strengths.warning, ConvergenceWarning),) if strengths.warning else ()
         root.call_on_fit_task_end(estimator=self)
-        return _StrengthResult(
-            edge_probabilities=known.fill(reading.probabilities),
-            adjacency=adjacency.astype(np.int64),
-            theta=fitted.theta,
-            noise_std=fitted.noise_std,
-            diagnostics={"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics},
-            findings=trouble,
-            strengths=strengths.matrix,
-            n_iter=strengths.n_iter,
-        )
+        found: dict[str, Any] = {
+            "edge_probabilities": known.fill(reading.probabilities),
+            "adjacency": adjacency.astype(np.int64),
+            "theta": fitted.theta,
+            "noise_std": fitted.noise_std,
+            "diagnostics": {"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics},
+            "findings": trouble,
+            "strengths": strengths.matrix,
+            "n_iter": strengths.n_iter,
+        }
+        if strengths.weights is None:
+            return _StrengthResult(**found)
+        return WeightedResult(**found, weights=self._in_units_of_the_data(strengths.weights, *scales, filter))
+
+    def _in_units_of_the_data(
+        self, weights: FloatArray, input_scale: float, output_scale: float, filter: GraphFilter
+    ) -> FloatArray:
+        """Weights for inputs and outputs that are larger by the two factors than those that `_strengths` got."""
+        raise NotImplementedError

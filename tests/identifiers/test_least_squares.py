@@ -5,13 +5,14 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
+from scipy.optimize import lsq_linear, nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_graphid import ConstrainedLeastSquaresIdentifier, KnownEdges
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.graphs import EdgeSpace
+from sklearn_graphid.identifiers._least_squares import _non_negative
 from sklearn_graphid.metrics import edge_f1_score
 
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(10, 4, 0.3, seed=0))
@@ -62,34 +63,101 @@ def test_strengths_are_found_where_there_is_no_noise(name, edge_weights):
     np.testing.assert_array_equal(identifier.adjacency_, GRAPH)
 
 
-@pytest.mark.parametrize("name", FILTERS)
-def test_strengths_are_scipys(name):
-    """With noise; all equations written out, edge by edge."""
+def equations_of(name, X, Y):
+    """All equations written out, edge by edge: columns (experiments, nodes), and what they add up to."""
     filter, coefficient = FILTERS[name]
-    known = KnownEdges(np.zeros((10, 10), dtype=bool) | np.eye(10, dtype=bool), np.zeros((10, 10)))
-    X, Y = make_data(name, weighted_graph(), noise_std=0.05, n_experiments=30)
-    X, Y = X / np.sqrt((X**2).mean()), Y / np.sqrt((Y**2).mean())
-    identifier = ConstrainedLeastSquaresIdentifier(filter).fit(X, Y, known)
-    space = EdgeSpace.complete(10)
-    single = [np.eye(10)[[i]] - np.eye(10)[[j]] for i, j in zip(*space.ends(), strict=True)]
+    single = [np.eye(10)[[i]] - np.eye(10)[[j]] for i, j in zip(*EdgeSpace.complete(10).ends(), strict=True)]
     if coefficient is None:
+        is_free = np.arange(10) != filter.ground
+        Y = Y * is_free  # the potential of the ground is known
         columns, targets = [Y @ v.T @ v for v in single], X
         if filter.leak:
             columns.append(Y)
         elif filter.ground is None:
             targets = X - X.mean(1, keepdims=True)
-        kept = np.arange(10) != (-1 if filter.ground is None else filter.ground)
-        columns, targets = [column[:, kept] for column in columns], targets[:, kept]
-    else:
-        pairs = [v.T @ v for v in single]
-        if filter.shift == "adjacency":
-            pairs = [np.diag(np.diag(pair)) - pair for pair in pairs]
-        columns, targets = [np.sign(coefficient) * X @ pair for pair in pairs] + [X], Y
+        return [column[:, is_free] for column in columns], targets[:, is_free]
+    pairs = [v.T @ v for v in single]
+    if filter.shift == "adjacency":
+        pairs = [np.diag(np.diag(pair)) - pair for pair in pairs]
+    return [np.sign(coefficient) * X @ pair for pair in pairs] + [X], Y
+
+
+def scipys_strengths(columns, targets):
+    """Of 45 pairs; what comes after them is free."""
     matrix = np.stack([column.ravel() for column in columns], 1)
-    low = np.zeros(matrix.shape[1])
-    low[space.n_free :] = -np.inf
-    expected = lsq_linear(matrix, targets.ravel(), (low, np.inf), tol=1e-14).x[: space.n_free]
-    np.testing.assert_allclose(space.gather(identifier.strengths_), expected, atol=1e-5)
+    low = np.where(np.arange(len(columns)) < 45, 0.0, -np.inf)
+    return lsq_linear(matrix, targets.ravel(), (low, np.inf), tol=1e-14).x[:45]
+
+
+def noisy_data(name):
+    X, Y = make_data(name, weighted_graph(), noise_std=0.05, n_experiments=30)
+    return X / np.sqrt((X**2).mean()), Y / np.sqrt((Y**2).mean())
+
+
+NOTHING = KnownEdges(np.eye(10, dtype=bool), np.zeros((10, 10)))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_strengths_are_scipys(name):
+    X, Y = noisy_data(name)
+    identifier = ConstrainedLeastSquaresIdentifier(FILTERS[name][0], n_reweightings=0).fit(X, Y, NOTHING)
+    expected = scipys_strengths(*equations_of(name, X, Y))
+    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.strengths_), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["steady-state", "ground"])
+def test_reweighted_strengths_are_scipys(name):
+    """The same equations times the inverse of the Laplacian that was found before, twice."""
+    X, Y = noisy_data(name)
+    identifier = ConstrainedLeastSquaresIdentifier(FILTERS[name][0], n_reweightings=2).fit(X, Y, NOTHING)
+    columns, targets = equations_of(name, X, Y)
+    expected = scipys_strengths(columns, targets)
+    for _ in range(2):
+        weights = EdgeSpace.complete(10).filled(expected, np.zeros((10, 10)))
+        is_free = np.arange(10) != FILTERS[name][0].ground
+        inverse = np.linalg.pinv((np.diag(weights.sum(1)) - weights)[np.ix_(is_free, is_free)])
+        expected = scipys_strengths([column @ inverse for column in columns], targets @ inverse)
+    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.strengths_), expected, atol=1e-5)
+
+
+def test_reweighting_brings_strengths_closer_to_the_truth():
+    """Strengths from .04 to 25, so that some equations have a thousand times the error of others."""
+    errors = []
+    for n_reweightings in (0, 3):
+        weights = weighted_graph() ** 3
+        X, Y = make_data(
+            "ground", weights, noise_std=0.01 * make_data("ground", weights, 0.0)[1].std(), n_experiments=50
+        )
+        identifier = ConstrainedLeastSquaresIdentifier(SteadyStateFilter(ground=3), n_reweightings=n_reweightings)
+        found = identifier.fit(X, Y, hide_edges(GRAPH, 0.3, random_state=0)).weights_
+        errors.append(np.median(np.abs(found - weights)[GRAPH == 1] / weights[GRAPH == 1]))
+    assert errors[1] < 0.7 * errors[0]
+
+
+@pytest.mark.parametrize("edge_weights", ["positive", "signed"])
+@pytest.mark.parametrize("name", FILTERS)
+def test_weights_have_the_units_of_the_data(name, edge_weights):
+    weights, known = weighted_graph(), hide_edges(GRAPH, 0.4, random_state=0)
+    X, Y = make_data(name, weights, noise_std=0.0)
+    identifier = ConstrainedLeastSquaresIdentifier(FILTERS[name][0], edge_weights=edge_weights)
+    factor = 1.0 if FILTERS[name][1] is None else FILTERS[name][1]
+    found = identifier.fit(1000 * X, 2 * Y, known).weights_
+    expected = factor * weights * (500 if FILTERS[name][1] is None else 1 / 500)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_non_negative_solutions_are_those_of_lawson_and_hanson(seed):
+    """Problems of many sizes, from well to badly conditioned, with few and with many strengths above zero."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40))
+    factor = rng.normal(size=(n + 2, n)) * 10.0 ** rng.uniform(-3, 3, n) + rng.normal() * (seed % 2)
+    slope = factor.T @ (rng.normal(size=n + 2) + seed % 3)
+    gram = factor.T @ factor
+    solution, minimum = _non_negative(gram, slope)
+    expected, _ = nnls(np.linalg.cholesky(gram).T, np.linalg.solve(np.linalg.cholesky(gram), slope), maxiter=3000)
+    assert (solution >= 0).all()
+    assert minimum == pytest.approx(expected @ gram @ expected / 2 - slope @ expected, rel=1e-6, abs=1e-12)
 
 
 def test_missing_outputs_leave_a_polynomial_its_other_equations():
