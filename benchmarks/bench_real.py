@@ -46,6 +46,7 @@ NETWORKS: dict[str, Callable[..., Any]] = {
 }
 DEFAULT_NETWORKS = list(NETWORKS)[:5]
 METHODS: dict[str, Callable[[GraphFilter], Any]] = {
+    "ours, strengths": lambda filter: LangevinSystemIdentifier(filter, edge_weights="positive", random_state=0),
     "ours, binary": lambda filter: LangevinSystemIdentifier(filter, random_state=0),
     "constrained least squares": ConstrainedLeastSquaresIdentifier,
     "ridge": RidgeSystemIdentifier,
@@ -90,7 +91,8 @@ def strength_error(fitted: Any, weights: np.ndarray, pairs: Any) -> float | None
     """The median relative error on hidden edges; None for a method without strengths."""
     if not hasattr(fitted, "weights_"):
         return None
-    true, found = weights[pairs], fitted.weights_[pairs]
+    # Outputs are theta times those of strengths, so that dividing by theta gives strengths in the units of the data.
+    true, found = weights[pairs], fitted.weights_[pairs] / fitted.theta_[0]
     return float(np.median(np.abs(found - true)[true != 0] / np.abs(true[true != 0])))
 
 

@@ -141,8 +141,11 @@ class _Objective(NamedTuple):
 
     def cost(self, z: Tensor, theta: Tensor) -> Tensor:
         """Minus the log-posterior (chains,), up to a constant."""
-        (location, width), noise_std, theta_precision = self.conditions
-        misfit = self.problem.residuals(self.adjacency(z), theta).square().sum((-2, -1)) / noise_std**2
+        squares = self.problem.residuals(self.adjacency(z), theta).square().sum((-2, -1))
+        return self._cost(squares / self.conditions.noise_std**2, z, theta)
+
+    def _cost(self, misfit: Tensor, z: Tensor, theta: Tensor) -> Tensor:
+        (location, width), _, theta_precision = self.conditions
         unlikely = (self.is_real * ((z - location[:, None]) / width[:, None]) ** 2).sum(1)
         return 0.5 * (misfit + unlikely + (theta_precision * theta**2).sum(1))
 
@@ -158,6 +161,9 @@ class _Objective(NamedTuple):
             targets = (problem.targets * problem.measured).flatten() / noise_std[:, None]
             factor, _ = torch.linalg.cholesky_ex(design @ design.mT + torch.diag_embed(theta_precision))
             theta = torch.cholesky_solve(design @ targets[..., None], factor)[..., 0]
+            theta = problem.filter.constrain(theta)
+            misfit = (targets - (theta[:, None] @ design)[:, 0]).square().sum(1)
+            return theta, self._cost(misfit, z, theta)
         theta = problem.filter.constrain(theta)
         return theta, self.cost(z, theta)
 
