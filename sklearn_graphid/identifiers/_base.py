@@ -317,8 +317,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         DataFrame
             A row for each pair (each ordered pair of a directed graph), the most probable edge first, with the columns
             `source` and `target` (nodes named as in `to_networkx`), `probability`, `monte_carlo_error` (its standard
-            error over chains; missing where there are none), and `known`; where edges have strengths, also `weight` and
-            its standard deviation `weight_std`, both zero for pairs that were found to have no edge.
+            error over chains; missing where there are none), and `known`. Where edges have strengths, also `weight`
+            and, of methods that sample, its standard deviation `weight_std`, zero for pairs found to have no edge.
         """
         check_is_fitted(self)
         require_pandas("to_pandas_edgelist")
@@ -342,6 +342,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         }
         if hasattr(self, "weights_"):
             table["weight"] = self.weights_[rows, columns][order]
+        if hasattr(self, "weights_std_"):
             table["weight_std"] = self.weights_std_[rows, columns][order]
         return pd.DataFrame(table)
 

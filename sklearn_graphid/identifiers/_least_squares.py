@@ -64,7 +64,8 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         that they were hidden from.
     weights_ : ndarray of shape (n_nodes, n_nodes)
         Strengths by which X is Y times their Laplacian, or by which Y is X times their matrix or Laplacian and a
-        multiple of X: those of a fit to which all that is known was told. 0 where no edge is known to be.
+        multiple of X: those of a fit to which all that is known was told. 0 where no edge was found, and the median
+        of the others where an edge is known but its fitted strength is zero.
 
     See Also
     --------
@@ -111,17 +112,12 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
             weights = self._weights(inputs, outputs, space, filter)
             warning = _TOO_FEW if np.isnan(weights).any() else ""
             matrix = space.filled(weights, np.zeros(known.mask.shape))
-            return Strengths(np.abs(matrix), {}, weights=matrix, warning=warning)
+            power = 1 if isinstance(filter, SteadyStateFilter) else -1
+            return Strengths(np.abs(matrix), {}, weights=matrix, weight_power=power, warning=warning)
 
         # Many small solutions, which take thirty times as long where two processes share two cores.
         with threadpool_limits(1, user_api="blas"):
             return cross_fit(given, known)
-
-    def _in_units_of_the_data(
-        self, weights: FloatArray, input_scale: float, output_scale: float, filter: GraphFilter
-    ) -> FloatArray:
-        factor = input_scale / output_scale
-        return weights * (factor if isinstance(filter, SteadyStateFilter) else 1 / factor)
 
     def _weights(self, inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: GraphFilter) -> FloatArray:
         if isinstance(filter, SteadyStateFilter):

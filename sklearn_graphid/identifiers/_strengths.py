@@ -60,7 +60,8 @@ class Strengths(NamedTuple):
     diagnostics: dict[str, Any]
     n_iter: int = 1
     warning: str = ""  # the same words for all data, so that Python's filter of warnings can show them once
-    weights: FloatArray | None = None  # (nodes, nodes), where the method fits them
+    weights: FloatArray | None = None  # (nodes, nodes), where the method fits them; nan where it cannot
+    weight_power: int = 0  # weights grow with this power of the inputs over the outputs
 
 
 class EdgeReading(NamedTuple):
@@ -253,9 +254,9 @@ class _ScaledOutputs(GraphFilter):
         return outputs / self.scale, jacobian / self.scale
 
 
-def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, filter: GraphFilter) -> FilterFit:
+def fit_filter(inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filter: GraphFilter) -> FilterFit:
     """Fit theta by least squares, from the ends and the middle of the filter's initial range; the best one stays."""
-    everything = KnownEdges(np.ones(adjacency.shape, dtype=bool), adjacency)
+    everything = KnownEdges(np.ones(matrix.shape, dtype=bool), (matrix != 0).astype(float))
     # Squares of extreme numbers leave the range of floats, so the residuals are scaled. The inputs stay as they are: a
     # filter of the user's need not be linear in them.
     scale = float(np.nanmax(np.abs(outputs))) or float(np.abs(inputs).max()) or 1.0
@@ -264,7 +265,7 @@ def fit_filter(inputs: FloatArray, outputs: FloatArray, adjacency: FloatArray, f
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
     starts = filter.constrain(torch.stack([low, (low + high) / 2, high]))
     with torch.no_grad(), torch_threads(1):
-        fitted = fit_theta(problem, problem.base.expand(len(starts), -1, -1), starts)
+        fitted = fit_theta(problem, torch.tensor(matrix).expand(len(starts), -1, -1), starts)
     finite = torch.isfinite(fitted.squares) & torch.isfinite(fitted.theta).all(-1)
     if not finite.any():
         raise FloatingPointError(
@@ -366,7 +367,11 @@ class StrengthIdentifier(BaseSystemIdentifier):
         strengths = self._strengths(X / scales[0], outputs / scales[1], known, filter)
         reading = read_edges(strengths.matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)
-        fitted = fit_filter(X, outputs, adjacency, filter)
+        matrix = adjacency
+        if strengths.weights is not None:
+            in_units_of_the_data = (scales[0] / scales[1]) ** strengths.weight_power * strengths.weights
+            matrix = _weights_of_edges(in_units_of_the_data, adjacency)
+        fitted = fit_filter(X, outputs, matrix, filter)
         trouble = (Finding.trouble(strengths.warning, ConvergenceWarning),) if strengths.warning else ()
         root.call_on_fit_task_end(estimator=self)
         found: dict[str, Any] = {
@@ -381,10 +386,11 @@ class StrengthIdentifier(BaseSystemIdentifier):
         }
         if strengths.weights is None:
             return _StrengthResult(**found)
-        return WeightedResult(**found, weights=self._in_units_of_the_data(strengths.weights, *scales, filter))
+        return WeightedResult(**found, weights=matrix)
 
-    def _in_units_of_the_data(
-        self, weights: FloatArray, input_scale: float, output_scale: float, filter: GraphFilter
-    ) -> FloatArray:
-        """Weights for inputs and outputs that are larger by the two factors than those that `_strengths` got."""
-        raise NotImplementedError
+
+def _weights_of_edges(weights: FloatArray, adjacency: FloatArray) -> FloatArray:
+    """Weights of a graph's edges, and zero elsewhere; the median where an edge has none."""
+    said = weights[(adjacency == 1) & (np.nan_to_num(weights) != 0)]
+    usual = float(np.median(said)) if said.size else 1.0
+    return np.where(adjacency == 1, np.where(np.nan_to_num(weights) == 0, usual, weights), 0.0)
