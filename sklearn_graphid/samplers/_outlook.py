@@ -1,0 +1,112 @@
+"""What other graphs would fit, seen from one whose strengths are fitted.
+
+The Gaussian of a fit tells, to first order, what each pair that comes or goes would do to the evidence, with all other
+strengths fitted anew. Most pairs are out of the question, so only candidates are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._laplace import LaplaceFit, Objective
+
+__all__ = ["Outlook", "View", "look_around", "padded", "trimmed"]
+
+# How many numbers the derivatives that are looked at together may hold.
+_NUMBERS_AT_ONCE = 2**23
+
+
+class Outlook(NamedTuple):
+    """What a pair that comes or goes would do to the fit, to first order.
+
+    With strength w, an edge at a pair adds slope w - curvature w^2 / 2 to the log-likelihood over that of no edge, when
+    all other strengths and theta follow.
+    """
+
+    slope: Tensor  # (chains, candidates)
+    curvature: Tensor  # (chains, candidates)
+    cross: Tensor  # (chains, candidates, n) products of derivatives with those by what is fitted
+    covariance: Tensor  # (chains, n, n)
+
+
+class View(NamedTuple):
+    """A graph and what lies around it."""
+
+    fit: LaplaceFit
+    outlook: Outlook
+
+
+def look_around(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> View:
+    """A fit, and what pairs given by their numbers (candidates,) would do to it."""
+    near, adjacency, n_chains = objective.linearized(fit.mode, fit.theta), objective.adjacency(fit.mode), len(fit.mode)
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    size = max(1, _NUMBERS_AT_ONCE // max(1, near.residuals.numel()))
+    for numbers in candidates.split(size):
+        derivatives = objective.derivatives(adjacency, fit.theta, numbers.expand(n_chains, -1))
+        with_fitted = derivatives.products(near.by_strengths), derivatives.along_many(near.by_theta)
+        parts.append((derivatives.along(near.residuals), derivatives.squares(), torch.cat(with_fitted, 2)))
+    slope, curvature, cross = (torch.cat(part, 1) for part in zip(*parts, strict=True))
+    covariance = torch.cholesky_inverse(fit.factor)
+    curvature = curvature - ((cross @ covariance) * cross).sum(-1)
+    own_slope, own_curvature = (fit.spread(part)[:, candidates] for part in _of_edges(objective, fit, covariance))
+    is_edge = fit.is_edge[:, candidates]
+    slope, curvature = torch.where(is_edge, own_slope, slope), torch.where(is_edge, own_curvature, curvature)
+    return View(fit, Outlook(slope, curvature, cross, covariance))
+
+
+def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Slope and curvature (chains, n_edges) of edges: what is known of their strengths, their own prior taken off."""
+    slab, law = objective.slab, objective.conditions.law
+    variance = covariance.diagonal(dim1=-2, dim2=-1)[:, : fit.mode.shape[1]]
+    strength, by_z, prior = slab.strength(fit.mode), slab.slope(fit.mode), law.width[:, None] ** -2
+    curvature = (1 / variance - prior - slab.bend(fit.mode, law)).clamp_min(0.0) / by_z**2
+    return curvature * strength + (fit.mode - law.location[:, None]) * prior / by_z, curvature
+
+
+def padded(view: View, n_edges: int) -> View:
+    """The same view, filled up to `n_edges` places for edges."""
+    fit, outlook = view
+    n_more, n_parameters = n_edges - fit.mode.shape[1], fit.theta.shape[1]
+    if n_more <= 0:
+        return view
+    pad = torch.nn.functional.pad
+    edges, parameters, more = torch.arange(n_edges + n_parameters, device=fit.places.device).split(
+        [fit.mode.shape[1], n_parameters, n_more]
+    )
+    order = torch.cat([edges, more, parameters])  # what is filled up comes last at first, and then before theta
+    factor = pad(fit.factor, (0, n_more, 0, n_more))
+    diagonal = factor.diagonal(dim1=-2, dim2=-1)
+    diagonal[:, -n_more:] = 1.0
+    covariance = pad(outlook.covariance, (0, n_more, 0, n_more))
+    return View(
+        fit._replace(
+            places=pad(fit.places, (0, n_more)),
+            is_real=pad(fit.is_real, (0, n_more)),
+            mode=pad(fit.mode, (0, n_more)),
+            factor=factor[:, order][:, :, order],
+        ),
+        outlook._replace(
+            cross=pad(outlook.cross, (0, n_more))[..., order], covariance=covariance[:, order][:, :, order]
+        ),
+    )
+
+
+def trimmed(view: View) -> View:
+    """The same view without places that no chain needs."""
+    fit, outlook = view
+    n_before, n_edges = fit.mode.shape[1], int(fit.is_real.sum(1).max())
+    if n_edges == n_before:
+        return view
+    kept = torch.cat([torch.arange(n_edges), torch.arange(n_before, fit.factor.shape[1])]).to(fit.places.device)
+    return View(
+        fit._replace(
+            places=fit.places[:, :n_edges],
+            is_real=fit.is_real[:, :n_edges],
+            mode=fit.mode[:, :n_edges],
+            factor=fit.factor[:, kept][:, :, kept],
+        ),
+        outlook._replace(cross=outlook.cross[..., kept], covariance=outlook.covariance[:, kept][:, :, kept]),
+    )

@@ -1,0 +1,91 @@
+"""The posterior of graphs and strengths, at positions that a sampler moves between.
+
+A position is a graph and the standardised deviations of all strengths and theta from the graph's best fit. A pair that
+is no edge has a deviation too, which means nothing until it becomes one. So positions have the same dimension on every
+graph, and where the deviations are kept when the graph changes, the strengths follow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._graph_odds import GraphOdds
+from ._laplace import Conditions, LaplaceFit, Objective, fit_strengths, strengths_of
+from ._outlook import View, look_around
+from ._problem import Problem
+from ._slabs import Slab
+from ._theta import log_density_of_theta
+
+__all__ = ["Position", "StrengthPosterior"]
+
+
+class Position(NamedTuple):
+    """Where the chains are."""
+
+    view: View
+    deviation: Tensor  # (chains, free pairs and parameters), standard normal where there is no edge
+    log_density: Tensor  # (chains,) of the two
+
+
+class StrengthPosterior(NamedTuple):
+    """What is sampled from, while the law of strengths and the noise level stay."""
+
+    problem: Problem
+    slab: Slab
+    conditions: Conditions
+    odds: GraphOdds
+    candidates: Tensor  # (candidates,) numbers of the pairs that may come or go
+    # On the way to the draws, graphs are weighed by Laplace's evidence instead, as strengths that a few edges too many
+    # leave undetermined are no Gaussian.
+    is_on_the_way: bool
+
+    def objective(self, is_edge: Tensor) -> Objective:
+        """The posterior of strengths and theta given graphs (chains, free pairs)."""
+        return Objective.of(self.problem, self.slab, self.conditions, is_edge)
+
+    def view(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> View:
+        """Fit graphs, from z (chains, free pairs) and theta."""
+        objective = self.objective(is_edge)
+        return look_around(objective, fit_strengths(objective, z, theta), self.candidates)
+
+    def at(self, view: View, deviation: Tensor) -> Position:
+        """The position with these deviations."""
+        return Position(view, deviation, self._log_density(view.fit, deviation))
+
+    def parameters(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """z (chains, n_edges) and theta of chains."""
+        if self.is_on_the_way:
+            return fit.mode, fit.theta
+        n_free = fit.is_edge.shape[1]
+        return fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
+
+    def log_evidence(self, fit: LaplaceFit) -> Tensor:
+        """Laplace's approximation to the evidence (chains,) of graphs."""
+        return self._at_point(fit, fit.mode, fit.theta).nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+
+    def squares(self, fit: LaplaceFit, z: Tensor, theta: Tensor) -> Tensor:
+        """Sum (chains,) of squared residuals."""
+        adjacency = self.problem.assemble(strengths_of(self.slab, fit, z))
+        return self.problem.residuals(adjacency, theta).square().sum((-2, -1))
+
+    def _log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
+        if self.is_on_the_way:
+            return self.log_evidence(fit)
+        z, theta = self.parameters(fit, deviation)
+        # Every coordinate has a factor of (2 pi)^(1/2), of its slab or of the deviation that means nothing.
+        meaningless = ~fit.is_edge * deviation[:, : fit.is_edge.shape[1]] ** 2
+        density = self._at_point(fit, z, theta) - 0.5 * meaningless.sum(1)
+        is_admissible = (self.problem.filter.constrain(theta) == theta).all(1) & fit.is_found
+        density = torch.where(is_admissible, density, -torch.inf)
+        return density.nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+
+    def _at_point(self, fit: LaplaceFit, z: Tensor, theta: Tensor) -> Tensor:
+        (location, width), noise_std, _ = self.conditions
+        squares = self.squares(fit, z, theta)
+        density = log_density_of_theta(self.problem, theta, squares, noise_std) + fit.log_volume
+        density = density - self.problem.n_measured * noise_std.log()  # for comparisons between chains
+        scaled = (z - location[:, None]) / width[:, None]
+        return density - (fit.is_real * (0.5 * scaled**2 + width.log()[:, None])).sum(1)
