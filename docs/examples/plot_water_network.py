@@ -31,8 +31,9 @@ print(f"conductances from {weights.min():.0f} to {weights.max():.0f} litres per 
 print(f"heads change by {np.sqrt((water.Y**2).mean()) * 100:.1f} cm, measured to {water.noise_std * 1000:.2f} mm")
 
 # %%
-# Two methods
-# -----------
+# Three methods
+# -------------
+# All pipes alike, least squares with a conductance for each, and sampling with strengths.
 
 from sklearn_graphid import ConstrainedLeastSquaresIdentifier, LangevinSystemIdentifier
 from sklearn_graphid.filters import SteadyStateFilter
@@ -40,8 +41,9 @@ from sklearn_graphid.metrics import edge_f1_score, edge_roc_auc_score
 
 process = SteadyStateFilter(ground=water.ground)
 fits = {
-    "all pipes alike": LangevinSystemIdentifier(process, random_state=0),
-    "each pipe its conductance": ConstrainedLeastSquaresIdentifier(process),
+    "all pipes alike": LangevinSystemIdentifier(process, n_chains=8, random_state=0),
+    "least squares": ConstrainedLeastSquaresIdentifier(process),
+    "strengths": LangevinSystemIdentifier(process, edge_weights="positive", n_chains=8, random_state=0),
 }
 
 
@@ -58,17 +60,17 @@ for name, identifier in fits.items():
 # What is hard about it
 # ---------------------
 # Conductances differ by a factor of several hundred. A pipe in which hardly any water flows has hardly any friction, so
-# that its ends have nearly the same head whatever happens; noise hides the difference.
+# that its ends have nearly the same head whatever happens; noise hides the difference. Pipes are drawn the wider the
+# higher their conductance.
 
 import matplotlib.pyplot as plt
 
 from sklearn_graphid.plotting import GraphDisplay
 
-least_squares = fits["each pipe its conductance"]
 figure, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained", width_ratios=(1.3, 1))
 positions = dict(enumerate(water.positions))
-GraphDisplay.from_estimator(least_squares, true_adjacency=water.adjacency, pos=positions, ax=left_ax)
-left_ax.set_title("Hidden pipes, by least squares")
+GraphDisplay.from_estimator(fits["strengths"], true_adjacency=water.adjacency, pos=positions, ax=left_ax)
+left_ax.set_title("Hidden pipes, by sampling with strengths")
 
 first, second = np.nonzero(np.triu(water.adjacency))
 difference = water.Y[:, first] - water.Y[:, second]
@@ -84,4 +86,4 @@ plt.show()
 # Better gauges find more of them: a tenth of the noise, and the same fifty experiments.
 
 precise = make_water_network("Net2", n_experiments=50, noise=0.001, random_state=0)
-judge("a tenth of the noise", ConstrainedLeastSquaresIdentifier(process).fit(precise.X, precise.Y, known))
+judge("a tenth of the noise, least squares", fits["least squares"].fit(precise.X, precise.Y, known))

@@ -121,14 +121,17 @@ class GraphFilter(BaseEstimator, ABC):
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
         """Outputs and pullback at one point; by automatic differentiation unless a filter knows better."""
-        with torch.enable_grad():
-            leaves = adjacency.detach().requires_grad_(), theta.detach().requires_grad_()
-            outputs = self.apply(*leaves, signals)
+        # A filter that knows better for undirected graphs may come here for directed ones, in the inference mode of a
+        # sampler, whose tensors have no derivatives; copies do.
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = adjacency.detach().clone().requires_grad_(), theta.detach().clone().requires_grad_()
+            outputs = self.apply(*leaves, signals.clone())
 
         def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
-            gradients = torch.autograd.grad(
-                outputs, leaves, cotangent, retain_graph=True, allow_unused=True, materialize_grads=True
-            )
+            with torch.inference_mode(False):
+                gradients = torch.autograd.grad(
+                    outputs, leaves, cotangent.clone(), retain_graph=True, allow_unused=True, materialize_grads=True
+                )
             return gradients[0], gradients[1]
 
         return Linearization(outputs.detach(), pullback)

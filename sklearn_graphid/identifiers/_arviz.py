@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._utils._numbers import FloatArray
+from ..graphs import EdgeSpace
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -43,10 +44,11 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
     names = [str(name) for name in estimator.node_names_]
     space = estimator.known_edges_.space
     arrow = "->" if space.directed else "-"
-    coordinates: dict[str, Any] = {
-        "parameter": estimator.filter_.parameter_names(),
-        "pair": [f"{names[i]} {arrow} {names[j]}" for i, j in zip(*space.sources_and_targets(), strict=True)],
-    }
+
+    def pairs_of(space: EdgeSpace) -> list[str]:
+        return [f"{names[i]} {arrow} {names[j]}" for i, j in zip(*space.sources_and_targets(), strict=True)]
+
+    coordinates: dict[str, Any] = {"parameter": estimator.filter_.parameter_names(), "pair": pairs_of(space)}
     dimensions = {"theta": ["parameter"], "edges": ["pair"]}
     groups: dict[str, Any] = {
         "posterior": {
@@ -61,7 +63,7 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
         known = estimator.known_edges_
         free = known.space.joined(known.edges_without_weight())
         groups["posterior"]["weights"], dimensions["weights"] = draws.strengths, ["free pair"]
-        coordinates["free pair"] = [f"{names[i]} - {names[j]}" for i, j in zip(*free.ends(), strict=True)]
+        coordinates["free pair"] = pairs_of(free)
     if X is not None:
         groups["constant_data"] = {"X": _checked(X, "X", estimator.n_features_in_)}
         coordinates["node"], dimensions["X"] = names, ["experiment", "node"]

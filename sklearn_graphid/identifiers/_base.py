@@ -136,6 +136,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             The fitted identifier.
         """
         experiments = self._validate(X, Y, known_mask, known_adjacency)
+        for name in ("weights_", "weights_std_"):  # of a fit before this one, which may have had strengths
+            self.__dict__.pop(name, None)
         result = self._identify(experiments)
         for name, value in {**self._given_attributes(experiments), **result.attributes()}.items():
             setattr(self, name, value)
@@ -157,6 +159,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         known = KnownEdges.coerce(
             known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names, directed=self._is_directed
         )
+        self._check_known_weights(known)
         filter = clone(resolve_filter(self.filter))
         if known.directed:
             filter.check_directed()
@@ -171,6 +174,27 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     def _is_directed(self) -> bool:
         """Whether a directed graph is sought; identifiers that have no parameter `directed` cannot."""
         return bool(getattr(self, "directed", False))
+
+    @property
+    def _uses_known_weights(self) -> bool:
+        """Whether the strengths that come with known edges are made use of."""
+        return False
+
+    def _check_known_weights(self, known: KnownEdges) -> None:
+        if not known.has_weights or self._uses_known_weights:
+            return
+        edge_weights = getattr(self, "edge_weights", None)
+        if edge_weights == "binary":
+            reason = f"edge_weights={edge_weights!r} takes all edges to be alike"
+            remedy = "edge_weights='positive' or 'signed'"
+        else:
+            fits = "finds strengths by itself" if edge_weights else "takes all edges to be alike"
+            reason = f"{type(self).__name__} {fits} and would not use them"
+            remedy = "LangevinSystemIdentifier(edge_weights='positive') or 'signed'"
+        raise ValueError(
+            f"the known edges come with strengths, but {reason}; expected {remedy}, or known edges without strengths, "
+            f"as KnownEdges(known.mask, known.values, known.names, directed=known.directed) makes them."
+        )
 
     def _check_kind(self, known: Any) -> None:
         if isinstance(known, KnownEdges) and known.directed and not hasattr(self, "directed"):
@@ -391,5 +415,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # An estimator that knows one answer only gives it every time.
-        adjacencies = np.repeat(self.adjacency_[None], n_samples, axis=0)
-        return adjacencies, np.repeat(np.atleast_1d(self.theta_)[None], n_samples, axis=0)
+        system = [self.adjacency_, np.atleast_1d(self.theta_)]
+        if hasattr(self, "weights_"):
+            system.append(self.weights_)
+        return tuple(np.repeat(part[None], n_samples, axis=0) for part in system)

@@ -124,8 +124,9 @@ def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
 
 
 # What a reader of a run is told after every step: how probable every unknown pair is to each chain (chains, unknown
-# pairs), theta (chains, parameters), the noise level (chains,) and what the step is called. It says whether to stop.
-Reader = Callable[[Tensor, Tensor, Tensor, str], bool]
+# pairs), theta (chains, parameters), the noise level (chains,), what the step is called, and the strengths (chains,
+# free pairs), None where edges have none. It says whether to stop.
+Reader = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], bool]
 
 
 def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
@@ -163,7 +164,8 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             draws.append(step.kernel.draw(problem, step.state, step.info))
             del draws[: -step.kernel.n_draws]
             noise_std = step.state.chain.noise_std
-            if reader is not None and reader(step.info.edge_probability, theta, noise_std, step.kernel.step_name):
+            told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
+            if reader is not None and reader(*told):
                 break
         return _joined_draws(draws, trace)
 

@@ -28,13 +28,6 @@ class WeightSummary(NamedTuple):
 
 def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter) -> None:
     """Refuse strengths that do not go with what is known, or with the filter."""
-    if edge_weights == "binary":
-        if known.has_weights:
-            raise ValueError(
-                "the known edges come with strengths, but edge_weights='binary' takes all edges to be alike; expected "
-                "edge_weights='positive' or 'signed', or known edges without strengths."
-            )
-        return
     smallest = known.smallest_weight
     if edge_weights == "positive" and smallest is not None and smallest < 0:
         raise ValueError(

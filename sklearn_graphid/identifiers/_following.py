@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
+from ._edge_weights import summarize_weights
 from ._result import Experiments
 
 __all__ = ["FitFollower", "current_estimate", "has_callbacks"]
@@ -39,13 +40,20 @@ class FitFollower:
         self.experiments = experiments
         self.step_name = step_name
 
-    def __call__(self, pairs: Tensor, theta: Tensor, noise_std: Tensor, step_name: str | None = None) -> bool:
+    def __call__(
+        self,
+        pairs: Tensor,
+        theta: Tensor,
+        noise_std: Tensor,
+        step_name: str | None = None,
+        strengths: Tensor | None = None,
+    ) -> bool:
         """Tell of a step that is over; whether a callback wants to stop. See `current_estimate` for the arguments."""
         data = self.experiments.given
 
         def attributes() -> dict[str, Any] | None:
-            arrays = (values.detach().double().cpu().numpy() for values in (pairs, theta, noise_std))
-            return current_estimate(self.experiments, *arrays)
+            told = (pairs, theta, noise_std, *([] if strengths is None else [strengths]))
+            return current_estimate(self.experiments, *(values.detach().double().cpu().numpy() for values in told))
 
         step = self.context.subcontext(task_name=step_name or self.step_name)
         step.call_on_fit_task_begin(estimator=self.estimator, **data)
@@ -53,18 +61,28 @@ class FitFollower:
 
 
 def current_estimate(
-    experiments: Experiments, pairs: FloatArray, theta: FloatArray, noise_std: FloatArray
+    experiments: Experiments,
+    pairs: FloatArray,
+    theta: FloatArray,
+    noise_std: FloatArray,
+    strengths: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Fitted attributes as of now: the mean of (chains, ...) that have not diverged; None where all have."""
     finite = np.isfinite(pairs).all(1) & np.isfinite(theta).all(1) & np.isfinite(noise_std)
     if not finite.any():
         return None
     probabilities = experiments.known.fill(pairs[finite].mean(0))
+    adjacency = (probabilities > 0.5).astype(np.int64)
+    weights: dict[str, Any] = {}
+    if strengths is not None:
+        summary = summarize_weights(strengths[finite], experiments.known, adjacency)
+        weights = {"weights_": summary.mean, "weights_std_": summary.std}
     return {
+        **weights,
         "known_edges_": experiments.known,
         "filter_": experiments.filter,
         "edge_probabilities_": probabilities,
-        "adjacency_": (probabilities > 0.5).astype(np.int64),
+        "adjacency_": adjacency,
         "theta_": theta[finite].mean(0),
         "noise_std_": float(noise_std[finite].mean()),
     }

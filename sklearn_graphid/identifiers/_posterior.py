@@ -121,6 +121,10 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         """Log-odds of every pair beside the prior's."""
         return None
 
+    @property
+    def _uses_known_weights(self) -> bool:
+        return SLABS[self.edge_weights] is not None
+
     def _identify(self, experiments: Experiments) -> PosteriorResult:
         _check_units(experiments)
         check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
@@ -132,7 +136,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             kernels=self._kernels(prior, experiments.known.n_unknown),
             noise_std=self.noise_std,
             device=resolve_device(self.device),
-            has_strengths=SLABS[self.edge_weights] is not None,
+            has_strengths=self._uses_known_weights,
         )
         return self._run(task)
 

@@ -9,14 +9,17 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from ..graphs import EdgeSpace
 from ..graphs._names import Names, unless_numbers
 from ._checks import check_choice, check_flags, check_names
 from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay
 from ._names import LITERAL, drawable
+from ._strengths import strength_colours
 from ._style import BLACK, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 __all__ = ["AdjacencyDisplay"]
 
@@ -25,6 +28,10 @@ _NO_EDGE = "#FFFFFF"
 # In grey, an edge that is known and a pair of middling probability would look the same without it.
 _HATCH = "////"
 _HATCH_COLOUR = "#D9D9D9"
+_HATCH_ON_PALE = "#808080"
+_PALE = 0.6  # lightness
+_UNKNOWN_WITHOUT_EDGE = "#ECECEC"  # where colours show strengths
+_SOME_STRENGTH, _SOME_NEGATIVE_STRENGTH = "#3B8FCB", "#E58A4E"
 _SMALLEST_HATCHED_CELL = 4.0  # in points; the lines are about as far apart
 _SMALLEST_ERROR = 5.0  # in points: a mark of an error is seen, however small the cells
 # From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
@@ -33,6 +40,7 @@ _PROBABILITY_COLOURS = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
 
 # A decision is a mark in the middle of the cell: its shape tells what became of the pair.
 _MARKS: dict[str, dict[str, Any]] = {
+    "negative": {"label": "below zero", "marker": "_", "facecolor": "white", "edgecolor": None, "share": 0.6},
     "inferred": {"label": "inferred edge", "marker": "o", "facecolor": "white", "edgecolor": "none", "share": 0.35},
     "found": {"label": "found edge", "marker": "o", "facecolor": "white", "edgecolor": "none", "share": 0.35},
     "missed": {"label": "missed edge", "marker": "o", "facecolor": "none", "edgecolor": "#D55E00", "share": 0.75},
@@ -45,7 +53,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 
     Known edges are hatched, so that print without colour tells them from probabilities. A dot marks an inferred edge.
     Where the truth is given, a ring marks a missed edge and a cross a false one. In a directed graph, an edge stands in
-    the column of its source and the row of its target.
+    the column of its source and the row of its target. Where edges have strengths, these are the colours, and a bar
+    marks a strength below zero.
 
     Parameters
     ----------
@@ -59,6 +68,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         The true graph, which decides what the marks look like.
     node_names : sequence, default=None
         Names of the nodes, written above the matrix and on its left.
+    weights : ndarray of shape (n_nodes, n_nodes), default=None
+        Strengths of the edges.
 
     Attributes
     ----------
@@ -66,12 +77,16 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         Where the matrix is drawn.
     figure_ : matplotlib Figure
         The figure that holds it.
-    known_image_, probability_image_ : AxesImage
-        The two layers: known pairs, and probabilities of the others.
+    known_image_ : AxesImage
+        The known pairs.
+    probability_image_ : AxesImage or None
+        The probabilities of the others; None where strengths are shown.
+    strength_image_ : AxesImage or None
+        The strengths of all edges; None where probabilities are shown.
     marks_ : dict of str to PathCollection
-        "inferred", or "found", "missed" and "false".
+        "inferred", or "found", "missed" and "false", and "negative" for strengths below zero.
     colorbar_ : matplotlib Colorbar or None
-        The scale of the probabilities.
+        The scale of the probabilities or strengths.
     node_order_ : ndarray of shape (n_nodes,)
         The node of each row.
 
@@ -97,7 +112,13 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 
     @needs_matplotlib
     def plot(
-        self, ax: Axes | None = None, *, node_order: Any = None, colorbar: bool = True, legend: bool = True
+        self,
+        ax: Axes | None = None,
+        *,
+        color_by: str | None = None,
+        node_order: Any = None,
+        colorbar: bool = True,
+        legend: bool = True,
     ) -> Self:
         """Draw.
 
@@ -105,11 +126,14 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; a new figure by default.
+        color_by : {"probability", "strength"} or None, default=None
+            What colours show: how probable every unknown pair is, or how strong every edge. None: strengths, where
+            edges have them.
         node_order : "bandwidth", array-like of int of shape (n_nodes,) or None, default=None
             The node of each row and column. "bandwidth" moves edges towards the diagonal (reverse Cuthill-McKee), which
             uncovers chains and groups. None: as they are numbered.
         colorbar : bool, default=True
-            Show the scale of the probabilities.
+            Show the scale of the colours.
         legend : bool, default=True
             Explain greys and marks beneath the matrix.
 
@@ -118,45 +142,80 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         AdjacencyDisplay
             The display itself.
         """
+        from matplotlib.colors import LogNorm
+        from matplotlib.ticker import LogLocator, StrMethodFormatter
+
         check_flags(colorbar=colorbar, legend=legend)
-        graph = IdentifiedGraph(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        shows_strengths = self._shows_strengths(color_by)
+        graph = self._graph()
         names = None if self.node_names is None else check_names(self.node_names, graph.n_nodes, "node_names", "node")
         self.node_order_ = _resolve_order(node_order, graph)
         self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0), layout="compressed")
-        self._draw_cells()
+        coloured = self._draw_cells(shows_strengths)
         self._draw_marks(graph)
         self._label_nodes(names)
         self.colorbar_ = None
         if colorbar:
-            self.colorbar_ = self.figure_.colorbar(self.probability_image_, ax=self.ax_, fraction=0.045, pad=0.03)
-            self.colorbar_.set_label("probability of an unknown edge")
+            self.colorbar_ = self.figure_.colorbar(coloured, ax=self.ax_, fraction=0.045, pad=0.03)
+            self.colorbar_.set_label("strength of an edge" if shows_strengths else "probability of an unknown edge")
+            if isinstance(coloured.norm, LogNorm):
+                self.colorbar_.locator, self.colorbar_.formatter = (
+                    LogLocator(subs=(1, 2, 5)),
+                    StrMethodFormatter("{x:g}"),
+                )
+                self.colorbar_.minorticks_off()
         if legend:
             self._draw_legend()
         return self
 
-    def _draw_cells(self) -> None:
+    def _shows_strengths(self, color_by: str | None) -> bool:
+        if color_by is None:
+            return self.weights is not None
+        check_choice(color_by, "color_by", ("probability", "strength"), "None")
+        if color_by == "strength" and self.weights is None:
+            raise ValueError("color_by='strength', but the edges have no strengths; expected 'probability' or weights.")
+        return color_by == "strength"
+
+    def _draw_cells(self, shows_strengths: bool) -> AxesImage:
+        """The known pairs, and on them the colours, which are returned."""
         from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
         cells = np.ix_(self.node_order_, self.node_order_)
         known = self.known.mask[cells]
         values = np.ma.masked_array(self.known.values[cells], mask=~known)
-        probabilities = np.ma.masked_array(self.edge_probabilities[cells], mask=known)
-        scale = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
-        self.known_image_ = self.ax_.imshow(values, cmap=ListedColormap([_NO_EDGE, _KNOWN_EDGE]), vmin=0, vmax=1)
-        self.probability_image_ = self.ax_.imshow(probabilities, cmap=scale, vmin=0, vmax=1)
+        greys = ListedColormap([_NO_EDGE, _KNOWN_EDGE])
+        self.known_image_ = self.ax_.imshow(values, cmap=greys, vmin=0, vmax=1)
+        self.probability_image_: AxesImage | None = None
+        self.strength_image_: AxesImage | None = None
+        if shows_strengths and self.weights is not None:
+            is_edge = self.adjacency[cells] == 1
+            self.ax_.set_facecolor(_UNKNOWN_WITHOUT_EDGE)
+            colours, scale = strength_colours(self._strengths())
+            strengths = np.ma.masked_array(self.weights[cells], mask=~is_edge)
+            coloured = self.strength_image_ = self.ax_.imshow(strengths, cmap=colours, norm=scale)
+        else:
+            probabilities = np.ma.masked_array(self.edge_probabilities[cells], mask=known)
+            blues = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
+            coloured = self.probability_image_ = self.ax_.imshow(probabilities, cmap=blues, vmin=0, vmax=1)
         if self._is_hatched():
-            self._hatch(np.argwhere(known & (values.data == 1)))
+            self._hatch(known & (values.data == 1))
+        return coloured
 
     def _is_hatched(self) -> bool:
         return bool(self.known.values.any()) and self._cell_in_points() > _SMALLEST_HATCHED_CELL
 
-    def _hatch(self, cells: npt.NDArray[np.intp]) -> None:
+    def _hatch(self, is_hatched: npt.NDArray[np.bool_]) -> None:
         from matplotlib.collections import PolyCollection
 
+        is_pale = np.zeros_like(is_hatched)
+        if (image := self.strength_image_) is not None and (strengths := image.get_array()) is not None:
+            is_pale = image.to_rgba(strengths)[..., :3].mean(-1) > _PALE
         corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
-        squares = cells[:, None, ::-1] + corners
-        look: dict[str, Any] = {"facecolor": "none", "edgecolor": _HATCH_COLOUR, "linewidth": 0, "hatch": _HATCH}
-        self.ax_.add_collection(PolyCollection(squares, **look), autolim=False)
+        for colour, cells in ((_HATCH_COLOUR, is_hatched & ~is_pale), (_HATCH_ON_PALE, is_hatched & is_pale)):
+            if cells.any():
+                squares = np.argwhere(cells)[:, None, ::-1] + corners
+                look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 0, "hatch": _HATCH}
+                self.ax_.add_collection(PolyCollection(squares, **look), autolim=False)
 
     def _draw_marks(self, graph: IdentifiedGraph) -> None:
         from matplotlib.patheffects import withStroke
@@ -164,7 +223,10 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         row_of_node = np.argsort(self.node_order_)
         cell = self._cell_in_points()
         self.marks_ = {}
-        for kind, pairs in graph.edges().items():
+        kinds = graph.edges()
+        if self.strength_image_ is not None and self.weights is not None:
+            kinds = {"negative": np.column_stack(EdgeSpace.of_mask(self.weights < 0, graph.directed).ends()), **kinds}
+        for kind, pairs in kinds.items():
             if kind not in _MARKS or not len(pairs):
                 continue
             look = dict(_MARKS[kind])
@@ -175,6 +237,11 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             rows, columns = row_of_node[cells].T
             width = min(1.5, 0.12 * max(cell, smallest))
             mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
+            if kind in ("inferred", "found") and self.strength_image_ is not None:  # a weak edge is nearly white
+                mark.set_edgecolor(BLACK)
+                mark.set_linewidth(0.3 * width)
+            if kind == "negative":
+                mark.set_path_effects([withStroke(linewidth=2 * width, foreground=BLACK)])
             if kind == "missed":  # a ring lies on cells as dark as itself
                 mark.set_path_effects([withStroke(linewidth=2.5 * width, foreground="white")])
             self.marks_[kind] = mark
@@ -208,7 +275,11 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         if self.known.values.any():
             hatch = _HATCH if self._is_hatched() else None
             look: dict[str, Any] = {"facecolor": _KNOWN_EDGE, "edgecolor": _HATCH_COLOUR, "linewidth": 0}
+            if self.strength_image_ is not None:
+                look["facecolor"] = _SOME_STRENGTH
             patches.insert(0, Patch(hatch=hatch, label="known edge", **look))
+        if self.strength_image_ is not None and self.known.n_unknown:
+            patches.append(Patch(facecolor=_UNKNOWN_WITHOUT_EDGE, linewidth=0, label="no edge inferred"))
         marks = [tuple(Line2D([], [], **layer) for layer in _legend_layers(kind)) for kind in self.marks_]
         labels = [str(entry.get_label()) for entry in (*patches, *self.marks_.values())]
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.06), "ncols": 3}
@@ -218,7 +289,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 def _legend_layers(kind: str) -> list[dict[str, Any]]:
     """A cell and the mark on it, as they look in the picture: what is decided to be an edge is dark, a miss is pale."""
     look = _MARKS[kind]
-    cell = _PROBABILITY_COLOURS[0 if kind == "missed" else -2]
+    cell = {"missed": _PROBABILITY_COLOURS[0], "negative": _SOME_NEGATIVE_STRENGTH}.get(kind, _PROBABILITY_COLOURS[-2])
     mark = {
         "markerfacecolor": look["facecolor"],
         "markeredgecolor": look["edgecolor"],

@@ -21,11 +21,12 @@ from ._checks import (
     check_seed,
     check_text,
 )
-from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay, Pairs
+from ._identified_graph import IdentifiedGraphDisplay, Pairs
 from ._labels import fit_picture, label_sizes, place_labels
 from ._layout import edge_curves, lay_out, read_positions
 from ._names import LITERAL, drawable
-from ._style import BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
+from ._strengths import NEGATIVE_LINE, strength_widths, usual_strengths
+from ._style import BLACK, BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -53,9 +54,10 @@ _PADDING = 2.0  # points that a name keeps free, half of them on either side
 class GraphDisplay(IdentifiedGraphDisplay):
     """The graph, with the edges that were inferred in colour.
 
-    Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where the truth is given, missed
-    edges are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow. In a
-    directed graph edges are arrows, and two that join the same nodes are bows.
+    Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where edges have strengths, all
+    are the wider the stronger, and dotted where the strength is below zero. Where the truth is given, missed edges are
+    dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow. In a directed
+    graph edges are arrows, and two that join the same nodes are bows.
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ class GraphDisplay(IdentifiedGraphDisplay):
         The true graph; with it, missed edges are drawn too.
     node_names : sequence, default=None
         Names of the nodes; their numbers by default.
+    weights : ndarray of shape (n_nodes, n_nodes), default=None
+        Strengths of the edges, which set their widths: these grow with the root of the strength, up to a limit.
 
     Attributes
     ----------
@@ -141,7 +145,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
             Draw every unknown pair as a hairline.
         styles : mapping from str to dict, default=None
             Changes to the look of a kind of edge (see `edges_`): "color", "linewidth", "linestyle", "marker" and
-            "label".
+            "label". A line width of None is that of the probability or the strength.
         legend : bool, default=True
             Explain the kinds of edges beneath the graph.
 
@@ -155,9 +159,9 @@ class GraphDisplay(IdentifiedGraphDisplay):
             check_choice(node_labels, "node_labels", ("inferred",), "a bool")
         if node_size is not None:
             check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
-        graph = IdentifiedGraph(self.edge_probabilities, self.adjacency, self.known, self.true_adjacency)
+        graph = self._graph()
         edges = {kind: pairs for kind, pairs in graph.edges().items() if kind != "unknown" or show_unknown}
-        looks = _merged_styles(styles)
+        looks = _merged_styles(styles, has_strengths=self.weights is not None)
         numbers = range(graph.n_nodes)
         names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
         seed = check_seed(random_state)
@@ -214,7 +218,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
         lines = LineCollection(
             curves,
             colors=look["color"],
-            linestyles=[look["linestyle"]],
+            linestyles=self._linestyles(pairs, look["linestyle"]),
             linewidths=self._widths(pairs) if look["linewidth"] is None else look["linewidth"],
             capstyle="butt" if kind == "missed" else "round",
             zorder=1 + 0.1 * drawing_order,
@@ -227,7 +231,15 @@ class GraphDisplay(IdentifiedGraphDisplay):
             self.ax_.scatter(x, y, s=70, zorder=4, **mark)
         return lines
 
+    def _linestyles(self, pairs: Pairs, linestyle: Any) -> list[Any]:
+        if self.weights is None:
+            return [linestyle]
+        is_negative = self.weights[tuple(pairs.T)] < 0
+        return [NEGATIVE_LINE if negative else linestyle for negative in is_negative]
+
     def _widths(self, pairs: Pairs) -> FloatArray:
+        if self.weights is not None:
+            return strength_widths(self.weights[tuple(pairs.T)], self._strengths())
         # Even odds are a little wider than a known edge, and certainty is twice as wide again.
         widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
         return widths
@@ -273,9 +285,27 @@ class GraphDisplay(IdentifiedGraphDisplay):
             # Hairlines would vanish here, and where widths differ a wide one stands for all.
             width = max(1.0, look.pop("linewidth") or 3.2)
             handles.append(Line2D([], [], label=label, linewidth=width, markeredgecolor="black", markersize=8, **look))
+        handles += self._strength_handles()
         if handles:
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02), "ncols": 2}
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
+
+    def _strength_handles(self) -> list[Any]:
+        from matplotlib.lines import Line2D
+
+        strengths = self._strengths()
+        if not strengths.size:
+            return []
+        sizes = np.array(usual_strengths(strengths))
+        widths = strength_widths(sizes, strengths)
+        handles = [
+            Line2D([], [], color=BLACK, linewidth=width, label=f"strength {size:g}")
+            for size, width in zip(sizes, widths, strict=True)
+        ]
+        if (strengths < 0).any():
+            dots: dict[str, Any] = {"linestyle": NEGATIVE_LINE, "dash_capstyle": "round", "linewidth": 3.0}
+            handles.append(Line2D([], [], color=BLACK, label="strength below zero", **dots))
+        return handles
 
 
 def _joined_twice(kinds: Iterable[Pairs]) -> set[tuple[int, int]]:
@@ -293,7 +323,7 @@ def _labelled(node_labels: bool | str, edges: Mapping[str, Pairs], n_nodes: int)
 
 
 def _check_linewidth(value: Any, name: str) -> None:
-    if value is not None:  # which lets the probability set it
+    if value is not None:  # which lets the probability or the strength set it
         check_number(value, name, "a width of 0 or more points, or None", lambda width: width >= 0)
 
 
@@ -311,7 +341,9 @@ _CHECKS: dict[str, Callable[[Any, str], None]] = {
 }
 
 
-def _merged_styles(changes: Mapping[str, Mapping[str, Any]] | None) -> dict[str, dict[str, Any]]:
+def _merged_styles(
+    changes: Mapping[str, Mapping[str, Any]] | None, has_strengths: bool = False
+) -> dict[str, dict[str, Any]]:
     changes = {} if changes is None else changes
     check_mapping(changes, "styles", "a mapping from a kind of edge to a dict, or None")
     for kind, change in changes.items():
@@ -323,4 +355,5 @@ def _merged_styles(changes: Mapping[str, Mapping[str, Any]] | None) -> dict[str,
             if key not in _CHECKS:
                 raise ValueError(f"{name} has the key {key!r}; expected any of {', '.join(_CHECKS)}.")
             _CHECKS[key](value, f"{name}[{key!r}]")
-    return {kind: {**look, **changes.get(kind, {})} for kind, look in _STYLES.items()}
+    usual = {**_STYLES, "known": {**_STYLES["known"], "linewidth": None}} if has_strengths else _STYLES
+    return {kind: {**look, **changes.get(kind, {})} for kind, look in usual.items()}

@@ -37,10 +37,17 @@ class IdentifiedGraph(NamedTuple):
     adjacency: FloatArray
     known: KnownEdges
     true_adjacency: FloatArray | None
+    weights: FloatArray | None = None
 
     @classmethod
     def check(
-        cls, edge_probabilities: Any, adjacency: Any, known: Any, true_adjacency: Any, directed: bool | None = None
+        cls,
+        edge_probabilities: Any,
+        adjacency: Any,
+        known: Any,
+        true_adjacency: Any,
+        directed: bool | None = None,
+        weights: Any = None,
     ) -> IdentifiedGraph:
         """Validate what a user hands over; without `adjacency`, an edge is what has more than even odds."""
         directed = is_directed(known, directed)
@@ -62,14 +69,19 @@ class IdentifiedGraph(NamedTuple):
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
         # A boolean array says where pairs are known; their values are then those of the graph itself.
         is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities", directed)
-        return cls(probabilities, decided, is_known, checked.get("true_adjacency"))
+        strengths = None
+        if weights is not None:
+            matrix = read_matrix(weights, "weights", directed=directed)
+            strengths = _check_weights(matrix.in_order_of(names, "weights", "edge_probabilities"), decided, directed)
+        return cls(probabilities, decided, is_known, checked.get("true_adjacency"), strengths)
 
     @classmethod
     def of(cls, caller: str, estimator: Any, true_adjacency: Any) -> IdentifiedGraph:
         """What a fitted identifier found."""
         names = ("edge_probabilities_", "adjacency_", "known_edges_")
         probabilities, adjacency, known = fitted_attributes(caller, estimator, *names)
-        return cls.check(probabilities, adjacency, known, true_adjacency)
+        weights = getattr(estimator, "weights_", None)
+        return cls.check(probabilities, adjacency, known, true_adjacency, weights=weights)
 
     @property
     def directed(self) -> bool:
@@ -102,6 +114,24 @@ class IdentifiedGraph(NamedTuple):
         return {kind: np.column_stack(EdgeSpace.of_mask(mask, self.directed).ends()) for kind, mask in kinds.items()}
 
 
+def _check_weights(weights: FloatArray, adjacency: FloatArray, directed: bool) -> FloatArray:
+    """Strengths of the edges of a graph, zero elsewhere."""
+    square = as_square_array(weights, "weights")
+    if square.shape != adjacency.shape:
+        raise ValueError(
+            f"weights has {len(square)} nodes but edge_probabilities has {len(adjacency)}; expected as many."
+        )
+    is_edge = adjacency == 1
+    odd = is_edge & ~(np.isfinite(square) & (square != 0))
+    if odd.any():
+        i, j = np.argwhere(odd)[0]
+        raise ValueError(f"weights[{i}, {j}] is {square[i, j]:g}, but there is an edge; expected its strength.")
+    strengths: FloatArray = np.where(is_edge, square, 0.0)
+    if not directed and not np.allclose(strengths, strengths.T):
+        raise ValueError("weights is not symmetric; expected strengths of an undirected graph, or directed=True.")
+    return strengths
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class IdentifiedGraphDisplay(ABC):
     """Base of the pictures of an identified graph, which come from an identifier or from the probabilities alone."""
@@ -111,6 +141,7 @@ class IdentifiedGraphDisplay(ABC):
     known: Any
     true_adjacency: FloatArray | None = None
     node_names: Any = None
+    weights: FloatArray | None = None
 
     @classmethod
     @needs_matplotlib
@@ -122,7 +153,7 @@ class IdentifiedGraphDisplay(ABC):
         Parameters
         ----------
         estimator : fitted identifier
-            Such as `LangevinSystemIdentifier`.
+            Such as `LangevinSystemIdentifier`. Where it has `weights_`, the strengths of edges are shown.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
             The true graph, to mark missed and false edges.
         ax : matplotlib Axes, default=None
@@ -149,6 +180,7 @@ class IdentifiedGraphDisplay(ABC):
         adjacency: Any = None,
         true_adjacency: Any = None,
         node_names: Any = None,
+        weights: Any = None,
         directed: bool | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
@@ -168,6 +200,8 @@ class IdentifiedGraphDisplay(ABC):
             The true graph, as in `from_estimator`.
         node_names : sequence, default=None
             Names of the nodes.
+        weights : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+            Strengths of the edges; those of other pairs are ignored. None: edges have none.
         directed : bool or None, default=None
             Whether the graph is directed. None: as in `known`, where it is a `KnownEdges`, and else undirected.
         ax, **plot_options : as in `plot`
@@ -178,8 +212,17 @@ class IdentifiedGraphDisplay(ABC):
         Self
             The display.
         """
-        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency, directed)
+        graph = IdentifiedGraph.check(edge_probabilities, adjacency, known, true_adjacency, directed, weights)
         return cls(**graph._asdict(), node_names=node_names).plot(ax, **plot_options)
+
+    def _graph(self) -> IdentifiedGraph:
+        return IdentifiedGraph(
+            self.edge_probabilities, self.adjacency, self.known, self.true_adjacency, weights=self.weights
+        )
+
+    def _strengths(self) -> FloatArray:
+        """Those of all edges, in any order; none where edges have none."""
+        return np.zeros(0) if self.weights is None else self.weights[self.adjacency == 1]
 
     @abstractmethod
     def plot(self, *args: Any, **options: Any) -> Self:

@@ -19,7 +19,10 @@ __all__ = [
     "LONGEST_SETTING",
     "are_probabilities",
     "count",
+    "edges_in_words",
     "filter_in_words",
+    "has_strengths",
+    "known_strengths_in_words",
     "node_names",
     "noise_in_words",
     "number",
@@ -27,6 +30,7 @@ __all__ = [
     "prior_in_words",
     "prior_mismatch",
     "prior_surprise",
+    "strengths_in_words",
 ]
 
 LEVEL = 0.9
@@ -38,6 +42,40 @@ _SMALLEST_NOISE = 1e-5
 def are_probabilities(estimator: BaseSystemIdentifier) -> bool:
     """Whether `edge_probabilities_` are: draws of a posterior, or fitted to the known pairs, and not mere weights."""
     return hasattr(estimator, "theta_samples_") or bool(getattr(estimator, "diagnostics_", {}).get("calibrated"))
+
+
+def has_strengths(estimator: BaseSystemIdentifier) -> bool:
+    """Whether edges have strengths, and are not all alike."""
+    return hasattr(estimator, "weights_")
+
+
+def edges_in_words(estimator: BaseSystemIdentifier) -> str:
+    """What is taken for granted of every edge."""
+    known = estimator.known_edges_
+    if not has_strengths(estimator):
+        return "edges have no strength" if known.directed else "edges have neither direction nor strength"
+    signs = "of either sign" if estimator._params_at_fit.get("edge_weights") == "signed" else "above zero"
+    return f"every edge has a strength of its own, {signs}" + ("" if known.directed else ", and no direction")
+
+
+def strengths_in_words(estimator: BaseSystemIdentifier) -> str:
+    """What the numbers of strengths are, and in which unit."""
+    if not hasattr(estimator, "weights_std_"):
+        return "Strengths are in the units of the data."
+    words = "Strength: the mean of the draws that have the edge; spread: their standard deviation."
+    if estimator.known_edges_.has_weights:
+        return f"{words} Strengths are in the unit of the known ones."
+    is_signed = estimator._params_at_fit.get("edge_weights") == "signed"
+    unit = "width of their law" if is_signed else "geometric mean of all strengths"
+    return (
+        f"{words} As no strength is known, their unit is the {unit}, and the parameters of the filter have the scale."
+    )
+
+
+def known_strengths_in_words(estimator: BaseSystemIdentifier) -> str:
+    """How many of the known edges came with a strength."""
+    known = estimator.known_edges_
+    return f"{known.edges_with_weight().n_free} of {count(known.edges().n_free, 'known edge')}"
 
 
 def node_names(estimator: BaseSystemIdentifier) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,17 @@ from ._facts import (
     LONGEST_SETTING,
     are_probabilities,
     count,
+    edges_in_words,
     filter_in_words,
-    node_names,
+    has_strengths,
+    known_strengths_in_words,
     noise_in_words,
     number,
     percent,
     prior_in_words,
     prior_mismatch,
     prior_surprise,
+    strengths_in_words,
 )
 from ._pictures import (
     draw_graph,
@@ -41,6 +44,7 @@ from ._pictures import (
     encoded,
 )
 from ._style import STYLE
+from ._tables import diagnostics_of, pair_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,14 +176,14 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
             f"{n_known} of {n_pairs} ({percent(n_known / n_pairs)})" if n_pairs else "0 of 0",
         ),
         ("Known edges", str(known.edges().n_free)),
+        *([("Known strengths", known_strengths_in_words(estimator))] if has_strengths(estimator) else []),
         ("Filter", filter_in_words(estimator.filter_)),
         ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
-    lacking = "no weight" if known.directed else "neither direction nor weight"
     words = (
-        f"<p>Taken for granted: edges have {lacking}; the graph is the same in all "
+        f"<p>Taken for granted: {edges_in_words(estimator)}; the graph is the same in all "
         "experiments; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where "
         "that is wrong, what follows looks no less certain.</p>"
     )
@@ -204,16 +208,16 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     words = ["These pairs could well be decided otherwise; they are the first to look at or to measure again."]
     if are_probabilities(estimator):
         words.append("Of ten pairs with probability 0.7 about seven are edges, if all that is taken for granted holds.")
-    errors = _diagnostics(estimator).get("monte_carlo_error_edges")
+    errors = diagnostics_of(estimator).get("monte_carlo_error_edges")
     if errors is not None and not np.isnan(errors[tuple(pairs.T)]).all():  # one chain does not tell
         words.append("± is how far another run, with another seed, would be off: one standard error.")
     first, others = pairs[:_UNCERTAIN_AT_ONCE], pairs[_UNCERTAIN_AT_ONCE:_MOST_UNCERTAIN]
-    table = f"<p>{' '.join(words)}</p>{_pair_table(estimator, first, 'uncertain')}"
+    table = f"<p>{' '.join(words)}</p>{pair_table(estimator, first, 'uncertain')}"
     if not len(others):
         return f"{head}{table}"
     rest = len(pairs) - _MOST_UNCERTAIN
     more = f"<p>And {count(rest, 'more pair')}.</p>" if rest > 0 else ""
-    folded = f"{_pair_table(estimator, others, 'uncertain-too')}{more}"
+    folded = f"{pair_table(estimator, others, 'uncertain-too')}{more}"
     return f"{head}{table}<details><summary>The next {len(others)}</summary>{folded}</details>"
 
 
@@ -237,31 +241,9 @@ def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]
     rest = len(pairs) - _MOST_EDGES
     more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
-    table = _pair_table(estimator, pairs[:_MOST_EDGES], "edges")
-    return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{table}{more}</details>"
-
-
-def _pair_table(estimator: BaseSystemIdentifier, pairs: Iterable[Sequence[int]], identity: str) -> str:
-    names, directed = node_names(estimator), estimator.known_edges_.directed
-    errors = _diagnostics(estimator).get("monte_carlo_error_edges")
-    rows = []
-    for i, j in pairs:
-        first, second = (j, i) if directed else (i, j)  # a row of the matrix receives
-        probability = float(estimator.edge_probabilities_[i, j])
-        error = "" if errors is None or np.isnan(errors[i, j]) else f" ± {errors[i, j]:.2f}"
-        verdict = "edge" if estimator.adjacency_[i, j] else "no edge"
-        rows.append(
-            f'<tr><td class="name">{escape(names[first])}</td><td class="name">{escape(names[second])}</td>'
-            f'<td class="number">{probability:.2f}{error}</td>'
-            f'<td><span class="bar"><span style="width:{100 * probability:.0f}%"></span></span></td>'
-            f"<td>{verdict}</td></tr>"
-        )
-    kind = "Probability" if are_probabilities(estimator) else "Weight"
-    ends = ("From", "To") if directed else ("Node", "Node")
-    head = f'<tr><th>{ends[0]}</th><th>{ends[1]}</th><th class="number">{kind}</th><th></th><th>Decided</th></tr>'
-    return (
-        f'<div class="scroll"><table id="{identity}"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+    table = pair_table(estimator, pairs[:_MOST_EDGES], "edges", with_strengths=has_strengths(estimator))
+    words = f"<p>{escape(strengths_in_words(estimator))}</p>" if has_strengths(estimator) else ""
+    return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{words}{table}{more}</details>"
 
 
 def _theta(estimator: BaseSystemIdentifier) -> str:
@@ -291,7 +273,7 @@ def _theta(estimator: BaseSystemIdentifier) -> str:
 
 
 def _trust(estimator: BaseSystemIdentifier) -> str:
-    diagnostics = _diagnostics(estimator)
+    diagnostics = diagnostics_of(estimator)
     if "log_likelihood" not in diagnostics:
         return _single_answer(estimator)
     n_kept, n_steps = diagnostics["log_likelihood"].shape
@@ -332,16 +314,11 @@ def _single_answer(estimator: BaseSystemIdentifier) -> str:
     if are_probabilities(estimator):
         words += " The probabilities were fitted to the known pairs, and hold as far as the unknown ones are like them."
     words, picture = f"<p>{words}</p>", ""
-    diagnostics = _diagnostics(estimator)
+    diagnostics = diagnostics_of(estimator)
     if "loss" in diagnostics and np.ndim(diagnostics["loss"]) == 1:
         caption = "The loss at every step. Where it still falls at the end, more steps are needed."
         picture = _figure(lambda: draw_loss(diagnostics["loss"]), "Loss", caption)
     return f"<h2>How far to trust it</h2>{words}{picture}"
-
-
-def _diagnostics(estimator: BaseSystemIdentifier) -> Mapping[str, Any]:
-    diagnostics: Mapping[str, Any] = getattr(estimator, "diagnostics_", {})
-    return diagnostics
 
 
 def _settings(estimator: BaseSystemIdentifier) -> str:
@@ -358,17 +335,22 @@ def _settings(estimator: BaseSystemIdentifier) -> str:
 
 def _graph_pictures(estimator: BaseSystemIdentifier) -> str:
     more = "the more probable" if are_probabilities(estimator) else "the larger their weight"
+    wider = "all are the wider the stronger" if has_strengths(estimator) else f"the wider {more}"
     graph = _figure(
         lambda: draw_graph(estimator),
         "The graph",
-        f"Known edges are grey, inferred ones blue, and the wider {more}.",
+        f"Known edges are grey, inferred ones blue, and {wider}.",
     )
     matrix = _figure(
         lambda: draw_matrix(estimator),
         "The adjacency matrix",
         f"Every pair of nodes: known ones grey or white, unknown ones the darker {more}.",
     )
-    return f'<h2>What was found</h2><div class="pictures">{graph}{matrix}</div>'
+    strengths = ""
+    if has_strengths(estimator):
+        caption = "Every edge by its strength; known edges are hatched."
+        strengths = _figure(lambda: draw_matrix(estimator, "strength"), "Strengths", caption)
+    return f'<h2>What was found</h2><div class="pictures">{graph}{matrix}{strengths}</div>'
 
 
 def _theta_picture(estimator: BaseSystemIdentifier, names: Sequence[str]) -> str:

@@ -56,13 +56,14 @@ def draw_graph(estimator: BaseSystemIdentifier) -> Figure:
         adjacency=estimator.adjacency_.astype(np.float64),
         known=estimator.known_edges_,
         node_names=_labels(names),
+        weights=getattr(estimator, "weights_", None),
     )
     display.plot(ax, layout=layout, node_labels=len(names) <= most)
     return figure
 
 
-def draw_matrix(estimator: BaseSystemIdentifier) -> Figure:
-    """Every pair of nodes."""
+def draw_matrix(estimator: BaseSystemIdentifier, color_by: str = "probability") -> Figure:
+    """Every pair of nodes, coloured by its probability or by the strength of its edge."""
     from ..plotting import AdjacencyDisplay
 
     names = node_names(estimator)
@@ -72,9 +73,10 @@ def draw_matrix(estimator: BaseSystemIdentifier) -> Figure:
         adjacency=estimator.adjacency_.astype(np.float64),
         known=estimator.known_edges_,
         node_names=_labels(names) if len(names) <= _MOST_NAMES else None,
+        weights=getattr(estimator, "weights_", None),
     )
-    display.plot(ax)
-    if display.colorbar_ is not None and not are_probabilities(estimator):
+    display.plot(ax, color_by=color_by)
+    if color_by == "probability" and display.colorbar_ is not None and not are_probabilities(estimator):
         display.colorbar_.set_label("weight of an unknown pair")
     return figure
 

@@ -21,6 +21,7 @@ IDENTIFIERS = {
     "sweeps": LangevinSystemIdentifier("heat", **BRIEF),
     "langevin": LangevinSystemIdentifier("heat", sigma_max=0.5, sigma_min=0.03, **{**BRIEF, "n_sweeps": 0}),
     "no-prior": LikelihoodLangevinIdentifier("heat", **BRIEF),
+    "strengths": LangevinSystemIdentifier("heat", edge_weights="positive", **BRIEF),
     "adam": AdamSystemIdentifier("heat", n_iterations=5, random_state=0),
 }
 # The steps of each batch of chains in their order. Their numbers go on from one kernel to the next.
@@ -28,6 +29,7 @@ STEPS = {
     "sweeps": ["annealing level"] * 3 + ["sweep"] * 4,
     "langevin": ["annealing level"] * 3,
     "no-prior": ["annealing level"] * 3 + ["sweep"] * 4,
+    "strengths": ["sweep"] * 4,
     "adam": ["step"] * 5,
 }
 

@@ -39,7 +39,7 @@ def test_attributes_keep_the_contract(competitor, ring_known, ring_experiments):
     assert competitor.diagnostics_["calibrated"] is True
     np.testing.assert_allclose(competitor.strengths_, competitor.strengths_.T)
     assert competitor.predict(ring_experiments[0]).shape == ring_experiments[1].shape
-    graphs, thetas = competitor.sample(3, random_state=0)
+    graphs, thetas, *_ = competitor.sample(3, random_state=0)
     np.testing.assert_array_equal(graphs, np.repeat(adjacency[None], 3, axis=0))
     assert thetas.shape == (3, 1)
     assert len(competitor.to_networkx().edges) == adjacency.sum() // 2

@@ -160,7 +160,7 @@ def test_the_report_tells_directions(fitted, tmp_path):
     page = fitted.report(tmp_path / "report.html").read_text()
     assert "<th>From</th><th>To</th>" in page
     assert "Known ordered pairs" in page
-    assert "edges have no weight" in page
+    assert "edges have no strength" in page
     assert f"<li><b>{GRAPH.number_of_edges()}</b>edges in all</li>" in page
 
 

@@ -24,8 +24,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_graphid import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
+    ConstrainedLeastSquaresIdentifier,
     ErdosRenyiPrior,
     GraphPriorScore,
+    KnownEdges,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
     RidgeSystemIdentifier,
@@ -169,7 +171,7 @@ def test_trouble_is_told_in_words(page, fitted):
 
 
 def test_what_is_assumed_and_what_a_probability_means_is_told(page):
-    assert "edges have neither direction nor weight" in page.text
+    assert "edges have neither direction nor strength" in page.text
     assert "Of ten pairs with probability 0.7 about seven are edges" in page.text
 
 
@@ -234,6 +236,40 @@ def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring
     if not hasattr(identifier, "theta_samples_"):
         assert "This is one answer, without a spread" in page.text
         assert ("The probabilities were fitted to the known pairs" in page.text) == (kind == "Probability")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("edge_weights", ["positive", "signed"])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_strengths_are_told(ring, ring_known, edge_weights, is_told, tmp_path):
+    X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.5], n_experiments=20, noise_std=0.3, random_state=0)
+    known = KnownEdges(ring_known.mask, ring_known.values, weights=ring) if is_told else ring_known
+    fitted = LangevinSystemIdentifier(
+        PolynomialFilter(1), edge_weights=edge_weights, n_chains=4, n_sweeps=4, random_state=0
+    ).fit(X, Y, known)
+    page = report_of(fitted, tmp_path)
+    head, *rows = page.tables["edges"]
+    assert head[-2:] == ["Strength", "Spread"]
+    assert rows
+    for first, second, *_, strength, spread in rows:
+        i, j = int(first), int(second)
+        assert float(strength.replace("\N{MINUS SIGN}", "-")) == pytest.approx(fitted.weights_[i, j], rel=0.01)
+        assert float(spread) == pytest.approx(fitted.weights_std_[i, j], rel=0.01)
+    n_known = int(np.triu(known.values).sum())
+    assert dict(page.tables["given"])["Known strengths"] == f"{n_known if is_told else 0} of {n_known} known edges"
+    sign = {"positive": "above zero", "signed": "of either sign"}[edge_weights]
+    assert f"every edge has a strength of its own, {sign}, and no direction" in page.text
+    assert ("in the unit of the known ones" if is_told else "As no strength is known") in page.text
+    pictures = [attributes["alt"] for tag, attributes in page.attributes if tag == "img"]
+    assert pictures[:3] == ["The graph", "The adjacency matrix", "Strengths"]
+
+
+def test_strengths_of_least_squares_have_no_spread(ring, ring_known, tmp_path):
+    X, Y = make_system(ring, "steady-state", [1.0], n_experiments=20, noise_std=0.1, random_state=0)
+    fitted = ConstrainedLeastSquaresIdentifier().fit(X, Y, ring_known)
+    page = report_of(fitted, tmp_path)
+    assert page.tables["edges"][0][-1] == "Strength"
+    assert "Strengths are in the units of the data." in page.text
 
 
 def test_pictures_are_in_the_page_and_have_words(page):
