@@ -31,21 +31,31 @@ class FitFollower:
         What `fit` was given; it completes an estimate.
     step_name : str
         What a step is called.
+    relative_noise : ndarray (nodes,) or None
+        How the noise of each node compares with the common level; None where it is the same.
     """
 
-    def __init__(self, estimator: Any, context: Any, experiments: Experiments, step_name: str):
+    def __init__(
+        self,
+        estimator: Any,
+        context: Any,
+        experiments: Experiments,
+        step_name: str,
+        relative_noise: FloatArray | None = None,
+    ):
         self.estimator = estimator
         self.context = context
         self.experiments = experiments
         self.step_name = step_name
+        self.relative_noise = relative_noise
 
     def __call__(self, pairs: Tensor, theta: Tensor, noise_std: Tensor, step_name: str | None = None) -> bool:
         """Tell of a step that is over; whether a callback wants to stop. See `current_estimate` for the arguments."""
         data = self.experiments.given
 
         def attributes() -> dict[str, Any] | None:
-            arrays = (values.detach().double().cpu().numpy() for values in (pairs, theta, noise_std))
-            return current_estimate(self.experiments, *arrays)
+            chains = [values.detach().double().cpu().numpy() for values in (pairs, theta, noise_std)]
+            return current_estimate(self.experiments, chains[0], chains[1], chains[2], self.relative_noise)
 
         step = self.context.subcontext(task_name=step_name or self.step_name)
         step.call_on_fit_task_begin(estimator=self.estimator, **data)
@@ -53,18 +63,23 @@ class FitFollower:
 
 
 def current_estimate(
-    experiments: Experiments, pairs: FloatArray, theta: FloatArray, noise_std: FloatArray
+    experiments: Experiments,
+    pairs: FloatArray,
+    theta: FloatArray,
+    noise_std: FloatArray,
+    relative_noise: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Fitted attributes as of now: the mean of (chains, ...) that have not diverged; None where all have."""
     finite = np.isfinite(pairs).all(1) & np.isfinite(theta).all(1) & np.isfinite(noise_std)
     if not finite.any():
         return None
-    probabilities = experiments.known.fill(pairs[finite].mean(0))
+    probabilities, level = experiments.known.fill(pairs[finite].mean(0)), float(noise_std[finite].mean())
     return {
         "known_edges_": experiments.known,
         "filter_": experiments.filter,
         "edge_probabilities_": probabilities,
         "adjacency_": (probabilities > 0.5).astype(np.int64),
         "theta_": theta[finite].mean(0),
-        "noise_std_": float(noise_std[finite].mean()),
+        "noise_std_": level,
+        "noise_std_per_node_": level * (np.ones(len(probabilities)) if relative_noise is None else relative_noise),
     }
