@@ -44,9 +44,9 @@ Scorer = Callable[..., float]  # (estimator, X, y) -> float, higher is better
 def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     """Mean log-likelihood of outputs that were held out.
 
-    The outputs are taken as Gaussian around `estimator.predict(X)` with standard deviation `noise_std_`. Unlike R2 it
-    punishes a model that is sure of itself and wrong: a fit that mistakes noise for signal has too small a
-    `noise_std_`.
+    The outputs are taken as Gaussian around `estimator.predict(X)` with standard deviation `noise_std_`, or with that
+    of `noise_std_per_node_` where the fit has it. Unlike R2 it punishes a model that is sure of itself and wrong: a fit
+    that mistakes noise for signal has too small a `noise_std_`.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     """
     noise_std = _noise_std_of(estimator)
     outputs, predicted = outputs_and_predictions(estimator, X, y)
-    residuals = (outputs - predicted)[~np.isnan(outputs)]
-    return float(-0.5 * np.mean((residuals / noise_std) ** 2) - np.log(noise_std) - 0.5 * np.log(2 * np.pi))
+    log_density = -0.5 * ((outputs - predicted) / noise_std) ** 2 - np.log(noise_std) - 0.5 * np.log(2 * np.pi)
+    return float(np.nanmean(log_density))
 
 
 def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
@@ -299,16 +299,21 @@ def identifier_of(estimator: Any) -> FittedIdentifier:
     return identifier
 
 
-def _noise_std_of(estimator: Any) -> float:
+def _noise_std_of(estimator: Any) -> FloatArray:
+    """Of each output, or one for all."""
     if isinstance(estimator, TransformedTargetRegressor):
         raise TypeError(
             "the log-likelihood of a TransformedTargetRegressor is not defined: noise_std_ is in the units of the "
             "transformed outputs. Use 'r2', or transform Y before the search."
         )
-    noise_std = getattr(identifier_of(estimator), "noise_std_", None)
+    identifier = identifier_of(estimator)
+    noise_std = getattr(identifier, "noise_std_", None)
     if noise_std is None:
-        raise TypeError(f"{type(identifier_of(estimator)).__name__} has no noise_std_, which the log-likelihood needs.")
-    return max(float(noise_std), float(np.finfo(np.float64).tiny))  # exact outputs leave no noise at all
+        raise TypeError(f"{type(identifier).__name__} has no noise_std_, which the log-likelihood needs.")
+    if hasattr(identifier, "noise_std_per_node_") and hasattr(identifier, "_output_nodes"):
+        noise_std = identifier.noise_std_per_node_[identifier._output_nodes]
+    levels: FloatArray = np.maximum(noise_std, np.finfo(np.float64).tiny)  # exact outputs leave no noise at all
+    return levels
 
 
 def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:

@@ -13,6 +13,8 @@ from .._utils._optional import is_networkx
 from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
+from ..graphs._names import Names
+from ..graphs._node_values import check_node_values
 from ..graphs._validation import NamedMatrix, check_named_adjacency
 
 __all__ = ["hide_edges", "make_system"]
@@ -28,7 +30,8 @@ def make_system(
     n_experiments: int = 10,
     *,
     input_scale: float = 10.0,
-    noise_std: float = 1.0,
+    noise_std: Any = 1.0,
+    input_noise_std: float = 0.0,
     return_theta: bool = False,
     directed: bool = False,
     random_state: Any = None,
@@ -37,7 +40,7 @@ def make_system(
 
     Inputs are independent and uniform on [-input_scale, input_scale]; the output of input x is h_theta(A) x
     plus independent normal noise. The inputs drawn for a `random_state` do not depend on filter, theta or
-    noise.
+    noise of the outputs.
 
     Parameters
     ----------
@@ -52,8 +55,12 @@ def make_system(
         How many experiments to simulate.
     input_scale : float, default=10.0
         Largest size of an input.
-    noise_std : float, default=1.0
-        Standard deviation of the noise; 0 for exact outputs.
+    noise_std : float, or array-like or Series of shape (n_nodes,), default=1.0
+        Standard deviation of the noise; 0 for exact outputs. One for all nodes, or one for each; a Series is matched by
+        the names of the nodes, where the graph has some.
+    input_noise_std : float, default=0.0
+        Standard deviation of the noise with which the inputs are measured. The outputs are those of the inputs without
+        it, and X has it.
     return_theta : bool, default=False
         Return theta too.
     directed : bool, default=False
@@ -65,7 +72,7 @@ def make_system(
     Returns
     -------
     X : ndarray of shape (n_experiments, n_nodes)
-        Inputs, one in each row.
+        Inputs as they were measured, one in each row.
     Y : ndarray of shape (n_experiments, n_nodes)
         Outputs.
     theta : ndarray of shape (n_parameters,)
@@ -82,13 +89,14 @@ def make_system(
     >>> bool(np.allclose(Y, X @ adjacency))
     True
     """
-    graph = _check_graph(adjacency, check_flag(directed, "directed")).values
+    graph, names = _check_graph(adjacency, check_flag(directed, "directed"))
     process = resolve_filter(filter)
     if directed:
         process.check_directed()
     check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
-    noise_std = check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)
+    levels = _check_noise(noise_std, len(graph), names)
+    input_noise_std = check_number(input_noise_std, "input_noise_std", low=0.0, high=_LARGEST_SCALE)
     check_flag(return_theta, "return_theta")
     given = None if theta is None else _check_theta(theta, process)
     random = check_random_state(random_state)
@@ -96,7 +104,9 @@ def make_system(
     (theta_seed,) = draw_seeds(random, 1)
     parameters = _draw_theta(process, theta_seed) if given is None else given
     X = random.uniform(-input_scale, input_scale, size=(n_experiments, len(graph)))
-    Y = _filtered(graph, process, parameters, X) + noise_std * random.standard_normal(X.shape)
+    Y = _filtered(graph, process, parameters, X) + levels * random.standard_normal(X.shape)
+    if input_noise_std:
+        X = X + input_noise_std * random.standard_normal(X.shape)
     return (X, Y, parameters) if return_theta else (X, Y)
 
 
@@ -153,6 +163,15 @@ def _check_graph(adjacency: Any, directed: bool) -> NamedMatrix:
     if not is_networkx(adjacency):
         check_numeric(adjacency, "adjacency")
     return check_named_adjacency(adjacency, directed=directed, weighted=True)
+
+
+def _check_noise(noise_std: Any, n_nodes: int, names: Names | None) -> float | FloatArray:
+    if not np.ndim(noise_std):
+        return check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)
+    levels = check_node_values(noise_std, "noise_std", n_nodes, names)
+    for level in levels:
+        check_number(float(level), "noise_std", low=0.0, high=_LARGEST_SCALE)
+    return levels
 
 
 def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:

@@ -179,7 +179,8 @@ class GraphFilter(BaseEstimator, ABC):
         signals, targets : Tensor (experiments, nodes)
             Inputs and measured outputs.
         measured : Tensor (experiments, nodes) or None
-            1 where the output was measured and 0 elsewhere; None where all were.
+            What outputs and targets are multiplied by before they are compared: 1 where the output was measured (or
+            1 over its noise, where that differs from node to node) and 0 elsewhere; None where it is 1 everywhere.
 
         Returns
         -------

@@ -23,7 +23,7 @@ class EdgeDerivatives(ABC):
 
     @abstractmethod
     def masked(self, measured: Tensor) -> EdgeDerivatives:
-        """The same, zero where an output (experiments, nodes) was not measured."""
+        """The same, times how much each output (experiments, nodes) counts: zero where it was not measured."""
 
     @abstractmethod
     def along(self, outputs: Tensor) -> Tensor:
@@ -75,7 +75,9 @@ class RankOneDerivatives(EdgeDerivatives):
         self._left = left
         self._right = right
 
-    def masked(self, measured: Tensor) -> DenseDerivatives:
+    def masked(self, measured: Tensor) -> EdgeDerivatives:
+        if (of_nodes := same_in_all_experiments(measured)) is not None:
+            return RankOneDerivatives(self._left, self._right * of_nodes)
         return DenseDerivatives(self._left[..., None] * self._right[..., None, :] * measured)
 
     def scaled(self, factors: Tensor) -> RankOneDerivatives:
@@ -93,3 +95,8 @@ class RankOneDerivatives(EdgeDerivatives):
     def products(self, other: EdgeDerivatives) -> Tensor:
         assert isinstance(other, RankOneDerivatives)
         return (self._left @ other._left.mT).mul_(self._right @ other._right.mT)
+
+
+def same_in_all_experiments(measured: Tensor) -> Tensor | None:
+    """How much the outputs of each node (nodes,) count, where it is the same in all experiments; else None."""
+    return measured[0] if bool((measured == measured[0]).all()) else None

@@ -8,6 +8,7 @@ from torch import Tensor
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges
+from ._edge_derivatives import same_in_all_experiments
 from ._steady_state_changes import SteadyStateChanges
 
 __all__ = ["SteadyStateFilter"]
@@ -127,9 +128,10 @@ class SteadyStateFilter(GraphFilter):
     def edge_changes(
         self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
     ) -> EdgeChanges:
-        if measured is not None:
+        of_nodes = None if measured is None else same_in_all_experiments(measured)
+        if measured is not None and of_nodes is None:
             return super().edge_changes(adjacency, theta, signals, targets, measured)
-        return SteadyStateChanges(self._inverse(adjacency), signals, targets)
+        return SteadyStateChanges(self._inverse(adjacency), signals, targets, of_nodes)
 
     def _designs_after_one_way(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor

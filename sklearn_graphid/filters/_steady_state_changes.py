@@ -2,7 +2,8 @@
 
 A change of c turns the conductance K into K + c v v', v = e_i - e_j, and its inverse R into R - f u u' with u = R v and
 f = c / (1 + c v'u). So potentials P = X R turn into P - f z u' with z = P v, and their moments need no more than z and
-what R, R^2, P R and Y R hold at the two nodes.
+what R, R D R, P D R and Y D R hold at the two nodes. D is diagonal and says how much the square of a node's residual
+counts: the identity, unless the noise differs from node to node or some nodes were not measured.
 """
 
 from __future__ import annotations
@@ -27,19 +28,24 @@ class SteadyStateChanges(EdgeChanges):
     inverse : Tensor (chains, nodes, nodes)
         Potentials for an inflow of one at each node, in double precision; symmetric.
     signals, targets : Tensor (experiments, nodes)
-        Inputs, and outputs that were all measured.
+        Inputs, and outputs.
+    measured : Tensor (nodes,) or None
+        What the residuals of each node are multiplied by; None where it is 1.
     """
 
     tables = ("_inverse", "_square", "_vectors")
 
-    def __init__(self, inverse: Tensor, signals: Tensor, targets: Tensor):
+    def __init__(self, inverse: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None):
         self._inverse = inverse.contiguous()
-        self._square: Tensor | None = None
+        self._square: Tensor | None = None  # R D R
+        self._counts = None if measured is None else measured.double().square()
         potentials, targets = signals.double() @ inverse, targets.double()
-        vectors = [potentials, potentials @ inverse, targets @ inverse]
+        counted_potentials, counted_targets = self._counted(potentials), self._counted(targets)
+        vectors = [potentials, counted_potentials @ inverse, counted_targets @ inverse]
         self._vectors = torch.stack(vectors, 1).permute(0, 3, 1, 2).contiguous()  # (chains, nodes, 3, experiments)
-        cross, gram = (potentials * targets).sum((-2, -1)), potentials.square().sum((-2, -1))
-        self.moments = Moments(targets.square().sum().expand(len(inverse)), cross[:, None], gram[:, None, None])
+        cross, gram = ((potentials * counted).sum((-2, -1)) for counted in (counted_targets, counted_potentials))
+        squares = (targets * counted_targets).sum().expand(len(inverse))
+        self.moments = Moments(squares, cross[:, None], gram[:, None, None])
         self.n_numbers = 6 * signals.shape[0]
 
     def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
@@ -77,7 +83,7 @@ class SteadyStateChanges(EdgeChanges):
         excess = (factor * _across(square, chains, nodes))[:, None]
         response, twice = difference(self._inverse, chains, nodes), difference(square, chains, nodes)
         scaled = factor[:, None] * response
-        # (R - f u u')^2, with R u = w: what is taken off is f (u w' + w u') - f^2 |u|^2 u u'.
+        # (R - f u u') D (R - f u u'), with R D u = w: what is taken off is f (u w' + w u') - f^2 (u' D u) u u'.
         half = twice - 0.5 * excess * response
         square.baddbmm_(torch.stack([scaled, half], 2), torch.stack([half, scaled], 1), alpha=-1)
         self._inverse.baddbmm_(scaled[:, :, None], response[:, None], alpha=-1)
@@ -94,8 +100,12 @@ class SteadyStateChanges(EdgeChanges):
 
     def _squared_inverse(self) -> Tensor:
         if self._square is None:
-            self._square = self._inverse @ self._inverse
+            self._square = self._counted(self._inverse) @ self._inverse
         return self._square
+
+    def _counted(self, values: Tensor) -> Tensor:
+        """Values (..., nodes) times D."""
+        return values if self._counts is None else values * self._counts
 
 
 def _across(matrices: Tensor, chains: Tensor, nodes: Tensor) -> Tensor:

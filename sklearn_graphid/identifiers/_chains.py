@@ -16,6 +16,7 @@ from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..priors import GraphPrior
 from ..samplers import ChainRNG, Denoiser, Draw, Kernel, Problem, StepInfo, initial_state, run_kernels
+from ._noise import NoiseLevels
 from ._result import Experiments
 
 __all__ = ["BATCH", "ChainDraws", "Reader", "SamplingTask", "batches_of", "run_chains"]
@@ -65,7 +66,7 @@ class SamplingTask:
     prior: GraphPrior
     evidence: FloatArray | None  # log-odds of every pair beside the prior's
     kernels: tuple[Kernel, ...]
-    noise_std: float | None
+    noise: NoiseLevels
     device: torch.device
     has_strengths: bool = False  # whether edges have strengths, and are not all alike
 
@@ -82,14 +83,17 @@ class SamplingTask:
 
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
-        return problem_of(self.experiments, self.device, dtype, self.has_strengths)
+        return problem_of(self.experiments, self.device, dtype, self.has_strengths, self.noise.relative)
 
-    def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray) -> FloatArray:
-        """The outputs (experiments, nodes) of one system, without noise."""
-        problem = self.problem(torch.float64)
-        graph, parameters = (torch.tensor(array[None]).to(problem.inputs) for array in (adjacency, theta))
+    def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
+        """The outputs (experiments, nodes) of one system, without noise; of the experiments' inputs where None."""
+        inputs = np.ascontiguousarray(self.experiments.inputs if inputs is None else inputs)
+        graph, parameters, signals = (
+            torch.tensor(array, dtype=torch.float64, device=self.device)
+            for array in (adjacency[None], theta[None], inputs)
+        )
         with torch.no_grad(), torch_threads(1):
-            return _numpy(problem.filter.apply(graph, parameters, problem.inputs)[0])
+            return _numpy(self.experiments.filter.apply(graph, parameters, signals)[0])
 
     def denoiser(self) -> Denoiser:
         """The prior's denoiser, told what is known and corrected by the evidence beside it."""
@@ -105,11 +109,15 @@ class SamplingTask:
 
 
 def problem_of(
-    experiments: Experiments, device: torch.device, dtype: torch.dtype = torch.float32, has_strengths: bool = False
+    experiments: Experiments,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    has_strengths: bool = False,
+    relative_noise: FloatArray | None = None,
 ) -> Problem:
     """What was measured and what is known, in tensors."""
     parts = (experiments.inputs, experiments.outputs, experiments.known, experiments.filter)
-    return Problem.from_numpy(*parts, device, dtype, has_strengths)
+    return Problem.from_numpy(*parts, device, dtype, has_strengths, relative_noise)
 
 
 def _unchanged(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
@@ -153,7 +161,7 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
         # Kernels of different precision would have to hand over chains of one.
         dtype = max((kernel.dtype for kernel in task.kernels), key=lambda dtype: torch.finfo(dtype).bits)
         problem, rng = task.problem(dtype), ChainRNG(seeds, task.device, dtype)
-        chain = initial_state(problem, rng, task.noise_std)
+        chain = initial_state(problem, rng, task.noise.common)
         draws: list[Draw] = []
         trace: list[tuple[int, StepInfo, Tensor]] = []
         for step in run_kernels(problem, task.denoiser(), task.kernels, chain, rng):

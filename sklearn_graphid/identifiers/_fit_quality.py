@@ -74,12 +74,16 @@ def _left_out_squares(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
     return np.array(squares)
 
 
-def residual_dependence(inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray) -> float:
+def residual_dependence(
+    inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray, noise: FloatArray | None = None
+) -> float:
     """Probability that residuals which do not depend on the inputs look as if they did, by an F test.
 
     The residuals (nan where nothing was measured) are regressed on the inputs and on their products with powers of the
     adjacency matrix, the degrees and the Laplacian: what filters on this graph are made of. 1 where there are too few.
+    An F test wants the same noise everywhere, so that both sides are divided by `noise` (nodes,) where it differs.
     """
+    scale = 1.0 if noise is None else 1 / noise
     degrees = adjacency.sum(1)
 
     def shift(signals: FloatArray) -> FloatArray:
@@ -93,7 +97,8 @@ def residual_dependence(inputs: FloatArray, residuals: FloatArray, adjacency: Fl
     parts = [inputs, once, twice, shift(twice), scaled, shift(scaled), once * degrees, scaled * degrees]
     parts.append(laplacian_twice * degrees - shift(laplacian_twice))
     measured = ~np.isnan(residuals)
-    design, target = np.stack([part[measured] for part in parts], axis=1), residuals[measured]
+    design = np.stack([(part * scale)[measured] for part in parts], axis=1)
+    target = (residuals * scale)[measured]
     norms = np.linalg.norm(design, axis=0)
     design = design[:, norms > 0] / norms[norms > 0]
     fitted, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
@@ -105,14 +110,21 @@ def residual_dependence(inputs: FloatArray, residuals: FloatArray, adjacency: Fl
 
 
 def assess_fit(
-    inputs: FloatArray, outputs: FloatArray, predicted: FloatArray, adjacency: FloatArray
+    inputs: FloatArray,
+    outputs: FloatArray,
+    residuals: FloatArray,
+    adjacency: FloatArray,
+    relative_noise: FloatArray | None = None,
 ) -> dict[str, float]:
-    """Numbers on how well the outputs are explained, for `diagnostics_`."""
-    residuals = outputs - predicted
+    """Numbers on how well the outputs are explained, for `diagnostics_`.
+
+    Where the noise differs from node to node, by `relative_noise` (nodes,), residuals count in units of it.
+    """
+    noise = np.ones(outputs.shape[1]) if relative_noise is None else relative_noise
     return {
-        "residual_std": float(np.sqrt(np.nanmean(residuals**2))),
+        "residual_std": float(np.sqrt(np.nanmean((residuals / noise) ** 2))),
         "ridge_error": ridge_error(inputs, outputs),
-        "p_value_residuals": residual_dependence(inputs, residuals, adjacency),
+        "p_value_residuals": residual_dependence(inputs, residuals, adjacency, noise),
     }
 
 

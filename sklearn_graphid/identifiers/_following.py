@@ -32,13 +32,23 @@ class FitFollower:
         What `fit` was given; it completes an estimate.
     step_name : str
         What a step is called.
+    relative_noise : ndarray (nodes,) or None
+        How the noise of each node compares with the common level; None where it is the same.
     """
 
-    def __init__(self, estimator: Any, context: Any, experiments: Experiments, step_name: str):
+    def __init__(
+        self,
+        estimator: Any,
+        context: Any,
+        experiments: Experiments,
+        step_name: str,
+        relative_noise: FloatArray | None = None,
+    ):
         self.estimator = estimator
         self.context = context
         self.experiments = experiments
         self.step_name = step_name
+        self.relative_noise = relative_noise
 
     def __call__(
         self,
@@ -52,8 +62,9 @@ class FitFollower:
         data = self.experiments.given
 
         def attributes() -> dict[str, Any] | None:
-            told = (pairs, theta, noise_std, *([] if strengths is None else [strengths]))
-            return current_estimate(self.experiments, *(values.detach().double().cpu().numpy() for values in told))
+            told = (pairs, theta, noise_std) if strengths is None else (pairs, theta, noise_std, strengths)
+            chains = (values.detach().double().cpu().numpy() for values in told)
+            return current_estimate(self.experiments, *chains, relative_noise=self.relative_noise)
 
         step = self.context.subcontext(task_name=step_name or self.step_name)
         step.call_on_fit_task_begin(estimator=self.estimator, **data)
@@ -66,12 +77,13 @@ def current_estimate(
     theta: FloatArray,
     noise_std: FloatArray,
     strengths: FloatArray | None = None,
+    relative_noise: FloatArray | None = None,
 ) -> dict[str, Any] | None:
     """Fitted attributes as of now: the mean of (chains, ...) that have not diverged; None where all have."""
     finite = np.isfinite(pairs).all(1) & np.isfinite(theta).all(1) & np.isfinite(noise_std)
     if not finite.any():
         return None
-    probabilities = experiments.known.fill(pairs[finite].mean(0))
+    probabilities, level = experiments.known.fill(pairs[finite].mean(0)), float(noise_std[finite].mean())
     adjacency = (probabilities > 0.5).astype(np.int64)
     weights: dict[str, Any] = {}
     if strengths is not None:
@@ -84,5 +96,6 @@ def current_estimate(
         "edge_probabilities_": probabilities,
         "adjacency_": adjacency,
         "theta_": theta[finite].mean(0),
-        "noise_std_": float(noise_std[finite].mean()),
+        "noise_std_": level,
+        "noise_std_per_node_": level * (np.ones(len(probabilities)) if relative_noise is None else relative_noise),
     }

@@ -59,8 +59,13 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     directed : bool, default=False
         Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
         `adjacency_[i, j]`: the output of i depends on the input of j.
-    noise_std : float or None, default=None
-        Standard deviation of the measurement noise. None: unknown, and sampled with the rest.
+    noise_std : float, array-like or Series of shape (n_nodes,), "per-node" or None, default=None
+        Standard deviation of the measurement noise: of all nodes, or one for each, in the order of X's columns or with
+        their names. None: the same at all nodes, unknown, and sampled with the rest. "per-node": unknown and different
+        at each node; the levels follow from the residuals of a first fit, so that it takes twice the time.
+    input_noise_std : float or None, default=None
+        Standard deviation of the noise with which X was measured; None where X is exact. A first fit tells how much of
+        it reaches each output, and a second one takes it into account, see the guide.
     n_chains : int, default=16
         Independent chains.
     n_levels : int, default=10
@@ -119,7 +124,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     weights_std_ : ndarray of shape (n_nodes, n_nodes)
         Their posterior standard deviation.
     noise_std_ : float
-        The noise level, as given or as estimated.
+        The noise level, as given or as estimated: the root mean square over the outputs, where it differs from node to
+        node. What the noise of the inputs adds to the outputs is part of it.
+    noise_std_per_node_ : ndarray of shape (n_nodes,)
+        The noise level of each node's output.
     noise_std_samples_ : ndarray of shape (n_draws,)
         Draws from its posterior; all the same where it was given.
     diagnostics_ : dict
@@ -175,7 +183,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         *,
         edge_weights: str = "binary",
         directed: bool = False,
-        noise_std: float | None = None,
+        noise_std: Any = None,
+        input_noise_std: float | None = None,
         n_chains: int = 16,
         n_levels: int = 10,
         sigma_max: float = 0.7,
@@ -197,6 +206,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.edge_weights = edge_weights
         self.directed = directed
         self.noise_std = noise_std
+        self.input_noise_std = input_noise_std
         self.n_chains = n_chains
         self.n_levels = n_levels
         self.sigma_max = sigma_max

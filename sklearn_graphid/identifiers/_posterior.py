@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
+from ._noise import PER_NODE, NoiseModel
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class PosteriorResult(Identification):
     theta_samples: FloatArray  # (draws, parameters)
     theta_std: FloatArray  # (parameters,)
     noise_std_samples: FloatArray  # (draws,)
+    noise_std_per_node: FloatArray  # (nodes,)
     prior: GraphPrior
     draws: ChainDraws = field(metadata={"private": True})
 
@@ -97,7 +99,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         **BaseSystemIdentifier._parameter_constraints,
         "edge_weights": [StrOptions(set(SLABS))],
         "directed": ["boolean"],
-        "noise_std": [_SQUARED, None],
+        "noise_std": [_SQUARED, StrOptions({PER_NODE}), "array-like", None],
+        "input_noise_std": [_SQUARED, None],
         "n_chains": [_AT_LEAST_ONE],
         "n_levels": [_AT_LEAST_ONE],
         "sigma_max": [_SQUARED],
@@ -128,20 +131,25 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _identify(self, experiments: Experiments) -> PosteriorResult:
         _check_units(experiments)
         check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
-        prior = self._prior_for(experiments.known)
+        noise = NoiseModel.read(self.noise_std, self.input_noise_std, experiments.outputs, experiments.known)
+        _check_noise(noise)
+        prior, levels = self._prior_for(experiments.known), noise.at_first()
         task = SamplingTask(
             experiments=experiments,
             prior=prior,
             evidence=self._evidence_for(experiments.known),
-            kernels=self._kernels(prior, experiments.known.n_unknown),
-            noise_std=self.noise_std,
+            kernels=self._kernels(prior, experiments.known.n_unknown, levels.common),
+            noise=levels,
             device=resolve_device(self.device),
             has_strengths=self._uses_known_weights,
         )
-        return self._run(task)
+        return self._run(task, noise)
 
-    def _kernels(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
-        """Annealed Langevin dynamics, then sweeps over binary graphs; or sweeps for edges that have strengths."""
+    def _kernels(self, prior: GraphPrior, n_unknown: int, noise_std: float | None) -> tuple[Kernel, ...]:
+        """Annealed Langevin dynamics, then sweeps over binary graphs; or sweeps for edges that have strengths.
+
+        `noise_std` is the common noise level, None where it is to be sampled.
+        """
         sigmas = prior.nearest_sigmas(self._sigmas())
         if (slab := SLABS[self.edge_weights]) is not None:
             self._check_settings_for_strengths()
@@ -153,10 +161,10 @@ class PosteriorIdentifier(BaseSystemIdentifier):
                     n_moves=int(np.clip(n_unknown // _PAIRS_PER_MOVE, *_MOVES_PER_SWEEP)) if n_unknown else 0,
                     n_parts=_n_parts(prior, n_unknown),
                     has_independent_pairs=prior.has_independent_pairs,
-                    noise_std=self.noise_std,
+                    noise_std=noise_std,
                 ),
             )
-        common: dict[str, Any] = {"temperature": self.temperature, "noise_std": self.noise_std}
+        common: dict[str, Any] = {"temperature": self.temperature, "noise_std": noise_std}
         langevin = LangevinKernel(
             sigmas,
             self.n_steps,
@@ -197,37 +205,56 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             )
         return tuple(float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels))
 
-    def _run(self, task: SamplingTask) -> PosteriorResult:
-        """Run the chains, and tell the callbacks."""
+    def _run(self, task: SamplingTask, noise: NoiseModel) -> PosteriorResult:
+        """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
         data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
-        root = self._init_callback_context(max_subtasks=len(batches), sequential_subtasks=False)
+        n_fits = 2 if noise.needs_two_fits else 1
+        root = self._init_callback_context(max_subtasks=n_fits * len(batches), sequential_subtasks=False)
         root.call_on_fit_task_begin(estimator=self, **data)
-        contexts, readers = self._follow(root, task, len(batches))
-        draws: list[ChainDraws] = []
+        result, is_enough = self._run_once(task, batches, root, first_id=0)
+        if noise.needs_two_fits and not is_enough:
+            task = self._with_noise_after(result, task, noise)
+            result, _ = self._run_once(task, batches, root, first_id=len(batches))
+        attributes = {**self._given_attributes(task.experiments), **result.attributes()}
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
+        return result
+
+    def _with_noise_after(self, result: PosteriorResult, task: SamplingTask, noise: NoiseModel) -> SamplingTask:
+        """The same task, with the noise levels that follow from what a first run has found."""
+        system = getattr(result, "weights", result.adjacency), result.theta_refitted
+        residuals = task.experiments.outputs - task.predict(*system)
+        levels = noise.after(residuals, task.predict(*system, np.eye(len(result.adjacency))))
+        kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
+        return replace(task, noise=levels, kernels=kernels)
+
+    def _run_once(
+        self, task: SamplingTask, batches: Sequence[Sequence[int]], root: Any, first_id: int
+    ) -> tuple[PosteriorResult, bool]:
+        """Run the chains once; whether a callback has asked to stop."""
+        data, draws, is_enough = task.experiments.given, list[ChainDraws](), False
+        contexts, readers = self._follow(root, task, range(first_id, first_id + len(batches)))
         with closing(run_chains(task, batches, self.n_jobs, readers)) as running:
             for context, batch in zip(contexts, running, strict=False):
                 draws.append(batch)
                 is_enough = context.call_on_fit_task_end(
                     estimator=self, **data, reconstruction_attributes=lambda: self._attributes_or_none(draws, task)
                 )
-                if is_enough or _was_stopped(batch, task):  # fewer chains are still chains
+                is_enough = is_enough or _was_stopped(batch, task)
+                if is_enough:  # fewer chains are still chains
                     break
-        result = self._result(draws, task)
-        attributes = {**self._given_attributes(task.experiments), **result.attributes()}
-        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
-        return result
+        return self._result(draws, task), is_enough
 
-    def _follow(self, root: Any, task: SamplingTask, n_batches: int) -> tuple[list[Any], list[Reader | None]]:
+    def _follow(self, root: Any, task: SamplingTask, batches: range) -> tuple[list[Any], list[Reader | None]]:
         """A context for each batch of chains, and what is told of its steps: nothing where there are no callbacks."""
         contexts = [
-            root.subcontext(task_name="batch of chains", task_id=batch, max_subtasks=task.n_steps)
-            for batch in range(n_batches)
+            root.subcontext(task_name="batch of chains", task_id=batch, max_subtasks=task.n_steps) for batch in batches
         ]
         for context in contexts:
             context.call_on_fit_task_begin(estimator=self, **task.experiments.given)
         if not has_callbacks(self):
-            return contexts, [None] * n_batches
-        return contexts, [FitFollower(self, context, task.experiments, "step") for context in contexts]
+            return contexts, [None] * len(batches)
+        told = task.experiments, "step", task.noise.relative
+        return contexts, [FitFollower(self, context, *told) for context in contexts]
 
     def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
         if not any(_finite(batch).any() for batch in batches):
@@ -241,7 +268,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if not finite.any():
             raise FloatingPointError(
                 f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
-                f"noise_std={self.noise_std!r} fits the units of Y, and the filter's initial range its parameters."
+                f"noise_std={task.noise.common!r} fits the units of Y, and the filter's initial range its parameters."
             )
         draws = _select(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
@@ -250,13 +277,12 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         draws = draws._replace(weight=weight)
         theta_samples = draws.pooled(draws.theta)
         # What was given is reported as it was given, and not as single precision has it.
-        noise = (
-            draws.pooled(draws.noise_std) if self.noise_std is None else np.full(draws.noise_std.size, self.noise_std)
-        )
+        given = task.noise.common
+        noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
         point = self._point_estimate(draws, task)
         probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
         diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
-        noise_std = float(np.sqrt(np.mean(noise**2))) if self.noise_std is None else float(self.noise_std)
+        noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
         stopped = any(_was_stopped(batch, task) for batch in batches)
         common: dict[str, Any] = dict(
             edge_probabilities=probabilities,
@@ -268,11 +294,12 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             theta_std=theta_samples.std(0),
             noise_std=noise_std,
             noise_std_samples=noise,
+            noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
             prior=task.prior,
             diagnostics=diagnostics,
             draws=draws,
             findings=(
-                *fit_findings(diagnostics, noise_std, self.noise_std is not None, task.experiments),
+                *fit_findings(diagnostics, noise_std, given is not None, task.experiments),
                 *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
                 *([_STOPPED] if stopped else []),
             ),
@@ -299,15 +326,16 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             weights = weight_matrices(strengths, known)
         elif task.has_strengths:
             weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency).mean
-        refit = refit_theta(task.problem(torch.float64), weights, theta, self.noise_std)
+        refit = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
         # Mean strengths and the mean of theta do not go together where only their product matters.
         is_refitted = self.point_estimate == "best" or (task.has_strengths and strengths is None)
+        residuals = experiments.outputs - task.predict(weights, refit.theta)
         return _PointEstimate(
             adjacency,
             weights,
             refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
             refit,
-            assess_fit(experiments.inputs, experiments.outputs, task.predict(weights, refit.theta), known.fill(graph)),
+            assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative),
         )
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
@@ -355,7 +383,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         Returns
         -------
         ndarray of shape (2,)
-            Lower and upper end; both are what was given, where `noise_std` was.
+            Lower and upper end; both are what was given, where `noise_std` was. Where noise differs from node to node,
+            it is the interval of the root mean square.
         """
         check_is_fitted(self)
         return central_interval(self.noise_std_samples_, level)
@@ -409,6 +438,16 @@ def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
 
 def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
     return len(batch.trace_sigma) < task.n_steps
+
+
+def _check_noise(noise: NoiseModel) -> None:
+    levels = np.empty(0) if noise.given is None else noise.given
+    wrong = levels[~((levels >= _SMALLEST) & (levels <= _LARGEST))]
+    if len(wrong):
+        raise ValueError(
+            f"noise_std holds the value {wrong[0]:g}; expected numbers between {_SMALLEST:g} and {_LARGEST:g}, one for "
+            f"each node."
+        )
 
 
 def _check_units(experiments: Experiments) -> None:

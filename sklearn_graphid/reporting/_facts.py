@@ -131,7 +131,7 @@ def noise_in_words(estimator: BaseSystemIdentifier) -> str:
     """The noise level, where it comes from, and what it leaves of the outputs for the graph to explain."""
     level = f"standard deviation {number(estimator.noise_std_)}"
     samples = getattr(estimator, "noise_std_samples_", ())
-    if len(samples) and estimator._params_at_fit["noise_std"] is not None:
+    if len(samples) and not isinstance(estimator._params_at_fit["noise_std"], str | None):
         source = "as given"
     elif len(samples) > 1:
         low, high = estimator.noise_std_interval(LEVEL)

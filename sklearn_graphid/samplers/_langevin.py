@@ -153,7 +153,7 @@ def largest_curvature(problem: Problem, state: ChainState, n_iterations: int = 6
     for _ in range(n_iterations):
         direction = direction / direction.norm(dim=1, keepdim=True).clamp_min(1e-30)
         moved = problem.filter.apply(problem.assemble(state.pairs + probe * direction), state.theta, problem.inputs)
-        tangent = (moved - outputs) / probe * problem.measured
+        tangent = (moved - outputs) / probe * problem.measured**2  # once for the residuals, once for their gradient
         gradient, _ = pullback(tangent / state.noise_std[:, None, None] ** 2)
         direction = problem.space.pull_back(gradient)
         eigenvalue = direction.norm(dim=1)

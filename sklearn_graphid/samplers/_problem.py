@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -31,12 +32,15 @@ class Problem:
     The unknown pairs are kept as a vector, the half-vectorisation of the paper, and spread into a matrix, symmetric
     unless the graph is directed, where the filter or the prior wants one. Where edges have strengths, known edges whose
     strength is not known are free too, and come after the unknown pairs.
+
+    Where the noise differs from node to node, residuals are divided by their node's level relative to the common one,
+    and samplers see noise that is the same everywhere.
     """
 
     filter: GraphFilter
     inputs: Tensor  # (experiments, nodes)
     targets: Tensor  # (experiments, nodes), zero where nothing was measured
-    measured: Tensor  # (experiments, nodes), 1 where the output was measured and 0 elsewhere
+    measured: Tensor  # (experiments, nodes), 1 over the relative noise where the output was measured and 0 elsewhere
     base: Tensor  # (nodes, nodes), the known edges, or their known strengths
     space: EdgeSpace  # what is free: the unknown pairs, then known edges of unknown strength
     n_measured: int  # how many numbers were measured
@@ -54,8 +58,16 @@ class Problem:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         has_strengths: bool = False,
+        relative_noise: FloatArray | None = None,
     ) -> Problem:
-        """Move the data to the device. nan in `outputs` means that nothing was measured there."""
+        """Move the data to the device.
+
+        nan in `outputs` means that nothing was measured there. `relative_noise` (nodes,) is how the noise of a node
+        compares with the common level; None where it is the same at all nodes.
+        """
+        measured = (~np.isnan(outputs)).astype(np.float64)
+        if relative_noise is not None:
+            measured = measured / relative_noise
         base, space, strengths, n_certain = known.values, known.space, np.empty(0), 0
         if has_strengths:
             certain = known.edges_without_weight()
@@ -66,7 +78,7 @@ class Problem:
             # Frames keep their columns together, arrays their rows; products of the two differ in their last bits.
             inputs=torch.tensor(np.ascontiguousarray(inputs), dtype=dtype, device=device),
             targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),
-            measured=torch.tensor(~np.isnan(outputs), dtype=dtype, device=device),
+            measured=torch.tensor(measured, dtype=dtype, device=device),
             base=torch.tensor(base, dtype=dtype, device=device),
             space=space.to(device),
             n_measured=int((~np.isnan(outputs)).sum()),
@@ -100,10 +112,10 @@ class Problem:
                 return rms
         return 1.0
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
-        """Whether every output was measured."""
-        return self.n_measured == self.measured.numel()
+        """Whether every output was measured, and all with the same noise."""
+        return bool((self.measured == 1).all())
 
     def assemble(self, pairs: Tensor) -> Tensor:
         """Matrices (chains, nodes, nodes) with (chains, unknown pairs) in what is free, over what is known."""
@@ -121,7 +133,7 @@ class Problem:
         return pairs
 
     def residuals(self, adjacency: Tensor, theta: Tensor) -> Tensor:
-        """Measured minus predicted outputs, zero where nothing was measured."""
+        """Measured minus predicted outputs over their relative noise, zero where nothing was measured."""
         return (self.targets - self.filter.apply(adjacency, theta, self.inputs)) * self.measured
 
     def edge_changes(self, adjacency: Tensor, theta: Tensor) -> EdgeChanges:
@@ -131,7 +143,7 @@ class Problem:
         return changes(adjacency, theta, self.inputs, self.targets, measured)
 
     def log_likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Tensor:
-        """Gaussian log-likelihood, the normalisation by the noise included, for every chain."""
+        """Gaussian log-likelihood for every chain, the normalisation by the common noise level included."""
         squares = self.residuals(adjacency, theta).square().sum((-2, -1))
         return -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()
 
@@ -139,7 +151,7 @@ class Problem:
         """Log-likelihood with its gradients (equation 10 of the paper, differentiated)."""
         outputs, pullback = self.filter.linearize(adjacency, theta, self.inputs)
         residuals = (self.targets - outputs) * self.measured
-        gradient, theta_gradient = pullback(residuals / noise_std[:, None, None] ** 2)
+        gradient, theta_gradient = pullback(residuals * self.measured / noise_std[:, None, None] ** 2)
         squares = residuals.square().sum((-2, -1))
         pair_gradient = self.space.pull_back(gradient)
         log_likelihood = -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()

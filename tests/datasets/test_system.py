@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -52,6 +53,18 @@ def test_inputs_are_uniform_and_noise_is_normal(adjacency):
     assert np.abs(X).max() <= 10
     assert np.abs(X).max() > 9.99
     assert abs(np.corrcoef(noise[:-1].ravel(), noise[1:].ravel())[0, 1]) < 5 / np.sqrt(noise.size)
+
+
+def test_each_node_has_its_noise_and_the_inputs_have_theirs():
+    graph, levels = nx.relabel_nodes(nx.path_graph(3), dict(enumerate("abc"))), pd.Series([2.0, 0.0, 0.5], list("cab"))
+    sizes = {"n_experiments": 5_000, "random_state": 0}
+    exact, _ = make_system(graph, PolynomialFilter(1), [0.0, 1.0], noise_std=0, **sizes)
+    X, Y = make_system(graph, PolynomialFilter(1), [0.0, 1.0], noise_std=levels, input_noise_std=0.3, **sizes)
+    noise = Y - exact @ nx.to_numpy_array(graph)
+    # 5,000 draws: a relative standard error of .01, and 5 of them.
+    np.testing.assert_allclose(noise.std(0), [0.0, 0.5, 2.0], rtol=0.05, atol=1e-12)
+    np.testing.assert_allclose((X - exact).std(0), 0.3, rtol=0.05)
+    assert np.abs(np.corrcoef((X - exact)[:, 1:].T, noise[:, 1:].T)[:2, 2:]).max() < 5 / np.sqrt(5_000)
 
 
 def test_input_scale(adjacency):
@@ -113,6 +126,9 @@ def test_the_network_may_be_sparse_or_networkx(adjacency):
         ({"n_experiments": 0}, "n_experiments=0; expected an integer of at least 1"),
         ({"input_scale": 0.0}, "input_scale=0.0; expected a positive number"),
         ({"noise_std": -1.0}, "noise_std=-1.0; expected a number between 0 and"),
+        ({"noise_std": [1.0, 2.0]}, r"noise_std has shape \(2,\); expected \(\d+,\), one number for each node"),
+        ({"noise_std": np.full(49, -1.0)}, "noise_std=-1.0; expected a number between 0 and"),
+        ({"input_noise_std": -1.0}, "input_noise_std=-1.0; expected a number between 0 and"),
         ({"filter": "polynomal"}, "polynomal"),
     ],
 )
@@ -184,7 +200,7 @@ def test_fractions_that_are_no_numbers_are_refused(adjacency, fraction):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, "a", None, True, 1j])
-@pytest.mark.parametrize("name", ["input_scale", "noise_std"])
+@pytest.mark.parametrize("name", ["input_scale", "noise_std", "input_noise_std"])
 def test_scales_that_are_no_numbers_are_refused_by_name(adjacency, name, value):
     with pytest.raises((TypeError, ValueError), match=f"^{name}=.*; expected a"):
         make_system(adjacency, **{name: value})

@@ -24,6 +24,9 @@ UNDIRECTED = [
     SteadyStateFilter(leak=0.3),
 ]
 DIRECTED = [filter for filter in UNDIRECTED if "normalized" not in str(filter) and str(filter) != "SteadyStateFilter()"]
+# Filters that treat nodes of different noise in a way of their own, and one that goes the common way.
+NODES_DIFFER = [(filter, False) for filter in UNDIRECTED if isinstance(filter, SteadyStateFilter)]
+NODES_DIFFER += [(PolynomialFilter(1), False), (HeatDiffusionFilter(), False), (SteadyStateFilter(leak=0.3), True)]
 CASES = [(filter, False) for filter in UNDIRECTED] + [(filter, True) for filter in DIRECTED]
 
 
@@ -69,15 +72,23 @@ def assert_close(found, expected):
         torch.testing.assert_close(part, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("has_gaps", [False, True])
-@pytest.mark.parametrize(("filter", "directed"), CASES, ids=str)
-def test_moments_are_those_of_the_changed_graphs(filter, directed, has_gaps):
+@pytest.mark.parametrize(
+    ("filter", "directed", "what_counts"),
+    [
+        *((*case, what_counts) for case in CASES for what_counts in ("all", "some")),
+        *((*case, "some nodes more than others") for case in NODES_DIFFER),
+    ],
+    ids=str,
+)
+def test_moments_are_those_of_the_changed_graphs(filter, directed, what_counts):
     """Before and after some changes were made for good, two of three chains each time."""
     case = Case(filter, directed)
     measured = torch.ones_like(case.targets)
-    if has_gaps:
+    if what_counts == "some":
         measured[0, :3] = 0.0
-    changes, graphs = case.changes(measured if has_gaps else None), case.graphs.clone()
+    elif what_counts == "some nodes more than others":
+        measured *= torch.linspace(0.0, 2.0, N_NODES)
+    changes, graphs = case.changes(None if what_counts == "all" else measured), case.graphs.clone()
     chains = torch.arange(N_CHAINS)
     for made in range(3):
         found = changes.moments_after(*case.entries, case.amounts)
@@ -115,6 +126,9 @@ def test_tables_are_kept_where_they_can_be(filter):
     has_table = not isinstance(filter, ARMAFilter)
     has_table = has_table and "normalized" not in str(filter) and getattr(filter, "order", 0) < 3
     assert isinstance(Case(filter, directed=False).changes(), RecomputedChanges) == (not has_table)
+    of_nodes = torch.linspace(0.5, 2.0, N_NODES).expand(N_EXPERIMENTS, -1)
+    has_table_of_nodes = isinstance(filter, SteadyStateFilter)
+    assert isinstance(Case(filter, directed=False).changes(of_nodes), RecomputedChanges) == (not has_table_of_nodes)
 
 
 def test_a_sum_of_four_resolvents_is_the_exponential():

@@ -58,8 +58,8 @@ class MetropolisKernel(Kernel):
 class MetropolisIdentifier(LangevinSystemIdentifier):
     """Langevin dynamics, then the kernel above."""
 
-    def _kernels(self, prior, n_unknown):
-        langevin, _ = super()._kernels(prior, n_unknown)
+    def _kernels(self, prior, n_unknown, noise_std):
+        langevin, _ = super()._kernels(prior, n_unknown, noise_std)
         assert isinstance(langevin, LangevinKernel)
         return langevin, MetropolisKernel(30, prior.p)
 

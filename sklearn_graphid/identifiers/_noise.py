@@ -1,0 +1,136 @@
+"""What is said of the measurement noise, node by node, and what a first fit adds to it.
+
+Where the noise differs from node to node and the user does not say how, or where the inputs were measured with noise
+too, a system is identified twice: first as if all nodes had the same noise; then with levels that follow from what the
+first fit leaves of the outputs, and from the response to the inputs that it has found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import optimize, special
+
+from .._utils._numbers import FloatArray
+from ..graphs import KnownEdges
+from ..graphs._node_values import check_node_values
+
+__all__ = ["PER_NODE", "NoiseLevels", "NoiseModel"]
+
+#: The noise is unknown, and different at each node.
+PER_NODE = "per-node"
+# A node's level counts as measured in at least so many more experiments, in which it was the usual one. Without them, a
+# node whose few outputs happen to fit well would seem nearly free of noise, count for more in the second fit, and so
+# fit better still.
+_FEWEST_USUAL = 2.0
+_MOST_USUAL = 1e6
+# No level that is estimated is below this share of the levels' root mean square.
+_SMALLEST_LEVEL = 0.01
+
+
+class NoiseLevels(NamedTuple):
+    """The noise in one run: node n has the level common x relative[n]."""
+
+    common: float | None  # None: unknown, and sampled
+    relative: FloatArray | None = None  # (nodes,), of mean square one over the measured outputs; None: all are one
+
+    @classmethod
+    def of(cls, levels: FloatArray, n_outputs: FloatArray, is_known: bool) -> NoiseLevels:
+        """Those of levels (nodes,), with the number of measured outputs of each node; or only how they compare."""
+        at_outputs = levels[n_outputs > 0]
+        is_same = np.ptp(at_outputs) == 0
+        common = float(at_outputs[0] if is_same else np.sqrt(np.average(levels**2, weights=n_outputs)))
+        return cls(common if is_known else None, None if is_same else levels / common)
+
+    def at_nodes(self, common: float, n_nodes: int) -> FloatArray:
+        """The levels (nodes,), for the common one that was given or found."""
+        return common * (np.ones(n_nodes) if self.relative is None else self.relative)
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """What the user says of the noise."""
+
+    given: FloatArray | None  # (nodes,) levels of the outputs' noise; None: unknown
+    differs: bool  # whether unknown levels are different at each node
+    of_inputs: float  # the level of the inputs' noise
+    n_outputs: FloatArray  # (nodes,) how many outputs of each node were measured
+
+    @classmethod
+    def read(cls, noise_std: Any, input_noise_std: float | None, outputs: FloatArray, known: KnownEdges) -> NoiseModel:
+        """Check `noise_std` of an identifier against the data."""
+        n_outputs = (~np.isnan(outputs)).sum(0).astype(np.float64)
+        given = None
+        if isinstance(noise_std, Real):
+            given = np.full(known.n_nodes, float(noise_std))
+        elif noise_std is not None and not isinstance(noise_std, str):
+            given = check_node_values(noise_std, "noise_std", known.n_nodes, known.names)
+        return cls(given, isinstance(noise_std, str), input_noise_std or 0.0, n_outputs)
+
+    @property
+    def needs_two_fits(self) -> bool:
+        """Whether levels depend on what a first fit finds."""
+        return self.differs or self.of_inputs > 0
+
+    def at_first(self) -> NoiseLevels:
+        """The levels of the first fit."""
+        if self.given is None:
+            return NoiseLevels(None)
+        # The noise of the inputs is yet to come, so that what was given is less than what there is.
+        return NoiseLevels.of(self.given, self.n_outputs, is_known=not self.needs_two_fits)
+
+    def after(self, residuals: FloatArray, response: FloatArray) -> NoiseLevels:
+        """The levels of the second fit.
+
+        Parameters
+        ----------
+        residuals : ndarray (experiments, nodes)
+            What the first fit leaves of the outputs; nan where nothing was measured.
+        response : ndarray (nodes, nodes)
+            The outputs, in rows, for an input of one at each node.
+        """
+        # To first order the noise e of the inputs is noise H e of the outputs. Of its covariance H H' we keep the
+        # diagonal: samplers take the noise of different nodes for independent.
+        by_inputs = self.of_inputs**2 * (response**2).sum(0)
+        if self.given is not None:
+            return NoiseLevels.of(np.sqrt(self.given**2 + by_inputs), self.n_outputs, is_known=True)
+        own = float(np.nanmean(residuals**2)) - float(np.average(by_inputs, weights=self.n_outputs))
+        variances = max(own, 0.0) + by_inputs
+        mean = float(np.average(variances, weights=self.n_outputs))
+        if mean == 0:  # the first fit is exact
+            return self.at_first()
+        variances = np.maximum(variances, _SMALLEST_LEVEL**2 * mean)
+        if self.differs:
+            variances = variances * usual_and_own(np.nansum(residuals**2, axis=0) / variances, self.n_outputs)
+        return NoiseLevels.of(np.sqrt(variances), self.n_outputs, is_known=False)
+
+
+def usual_and_own(squares: FloatArray, n_outputs: FloatArray) -> FloatArray:
+    """Variances (nodes,) from sums of squared residuals, each drawn towards what is usual among the nodes.
+
+    Variances have an inverse gamma law, and so many residuals of the usual variance are worth as much as the law. Both
+    follow from mean and variance of the logarithms of the nodes' own variances (Smyth, Statistical Applications in
+    Genetics and Molecular Biology 3, 2004): nodes that differ by no more than chance would have it get the same level,
+    and nodes that differ by far keep their own.
+    """
+    is_measured = n_outputs > 0
+    n = n_outputs[is_measured]
+    own = np.maximum(squares[is_measured] / n, _SMALLEST_LEVEL**2)
+    logarithms = np.log(own) - special.digamma(n / 2) + np.log(n / 2)
+    excess = float(logarithms.var(ddof=1) - special.polygamma(1, n / 2).mean()) if len(n) > 1 else 0.0
+    n_usual = _n_usual(excess)
+    usual = np.exp(logarithms.mean() + special.digamma(n_usual / 2) - np.log(n_usual / 2))
+    variances: FloatArray = (squares + n_usual * usual) / (n_outputs + n_usual)
+    return variances
+
+
+def _n_usual(excess: float) -> float:
+    """The n at which log-variances vary by trigamma(n / 2): as much as they do beyond chance."""
+    if excess <= special.polygamma(1, _MOST_USUAL / 2):
+        return _MOST_USUAL
+    if excess >= special.polygamma(1, _FEWEST_USUAL / 2):
+        return _FEWEST_USUAL
+    return float(optimize.brentq(lambda n: special.polygamma(1, n / 2) - excess, _FEWEST_USUAL, _MOST_USUAL))
