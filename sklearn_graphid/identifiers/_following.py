@@ -62,9 +62,11 @@ class FitFollower:
         data = self.experiments.given
 
         def attributes() -> dict[str, Any] | None:
-            told = (pairs, theta, noise_std) if strengths is None else (pairs, theta, noise_std, strengths)
-            chains = (values.detach().double().cpu().numpy() for values in told)
-            return current_estimate(self.experiments, *chains, relative_noise=self.relative_noise)
+            chains = [values.detach().double().cpu().numpy() for values in (pairs, theta, noise_std)]
+            drawn = None if strengths is None else strengths.detach().double().cpu().numpy()
+            return current_estimate(
+                self.experiments, chains[0], chains[1], chains[2], strengths=drawn, relative_noise=self.relative_noise
+            )
 
         step = self.context.subcontext(task_name=step_name or self.step_name)
         step.call_on_fit_task_begin(estimator=self.estimator, **data)
