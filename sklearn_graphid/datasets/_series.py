@@ -18,8 +18,8 @@ def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
     """Turn time series into experiments: x[t] is an input, x[t + lag] its output.
 
     This is right where the state at one time makes that at the next, x[t + 1] = h(A) x[t] + noise, and where the noise
-    acts on the process itself. Noise of the *measurement* is in the inputs as well, and no identifier here accounts for
-    that: a share v / (v + s) is left of the effects, where s is the variance of the noise and v that of the state, so
+    acts on the process itself. Noise of the *measurement* is in the inputs as well, and no identifier here corrects what
+    that does: a share v / (v + s) is left of the effects, where s is the variance of the noise and v that of the state, so
     that edges look weaker than they are.
 
     Parameters
@@ -32,9 +32,11 @@ def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
 
     Returns
     -------
-    X, Y : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Inputs and outputs; `lag` fewer than there are times, for each series. They are frames where the first series is
-        one, with its columns, and, in pandas, with the times of the rows as their index.
+    X : ndarray or DataFrame of shape (n_experiments, n_nodes)
+        Inputs; `lag` fewer than there are times, for each series. A frame where the first series is one, with its
+        columns and, in pandas, with the times of the rows as their index.
+    Y : ndarray or DataFrame of shape (n_experiments, n_nodes)
+        Outputs, likewise.
 
     See Also
     --------

@@ -55,7 +55,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which
         edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
         edges may come with their strengths, see `KnownEdges`. Where no strength is known, most filters have a parameter
-        that multiplies them all, and their unit is then their geometric mean, or their standard deviation if signed.
+        that multiplies them all, and their unit is then about their geometric mean. Signed strengths have no unit
+        without one that is known: tell at least one.
     directed : bool, default=False
         Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
         `adjacency_[i, j]`: the output of i depends on the input of j.
