@@ -18,8 +18,8 @@ def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
     """Turn time series into experiments: x[t] is an input, x[t + lag] its output.
 
     This is right where the state at one time makes that at the next, x[t + 1] = h(A) x[t] + noise, and where the noise
-    acts on the process itself. Noise of the *measurement* is in the inputs as well, and no identifier here corrects what
-    that does: a share v / (v + s) is left of the effects, where s is the variance of the noise and v that of the state, so
+    acts on the process itself. Noise of the *measurement* is in the inputs as well, and no identifier here corrects for
+    that: a share v / (v + s) is left of the effects, where s is the variance of the noise and v that of the state, so
     that edges look weaker than they are.
 
     Parameters
