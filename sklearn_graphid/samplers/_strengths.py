@@ -41,6 +41,7 @@ _CERTAIN = -12.0
 # may be forgotten; small steps, and steps of one of them that may be long, are for where it is not.
 _REDRAWS = (0.0, 0.9, 0.0, 0.9)
 _SHIFTS_PER_REDRAW = 4
+_ENOUGH_KNOWN_EDGES = 10
 # A start: every pair has a strength. It begins, and is held with this width, at its prior probability times the usual
 # strength. Chains take off what is weaker than some share of it.
 _RELAXED_WIDTH = 2.0
@@ -190,7 +191,12 @@ class StrengthKernel(Kernel):
         fit = position.view.fit
         z, theta = posterior.parameters(fit, position.deviation)
         known = self.slab.number(problem.known_strengths)
-        law = self.slab.sample_law(posterior.conditions.law, z, fit.is_real, known, rng)
+        # Where the model is wrong, weak edges that are not there make up for it. A law of strengths that learns from
+        # these lets in more of them; so it learns from the edges that are known, where they are many.
+        is_counted = fit.is_real
+        if problem.n_certain + len(known) >= _ENOUGH_KNOWN_EDGES:
+            is_counted = is_counted & (fit.places >= problem.n_unknown)
+        law = self.slab.sample_law(posterior.conditions.law, z, is_counted, known, rng)
         noise_std, gamma = posterior.conditions.noise_std, rng.gamma(0.5 * problem.n_measured)
         if self.noise_std is None or is_on_the_way:
             noise_std = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
