@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,46 +16,15 @@ from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..priors import GraphPrior
 from ..samplers import ChainRNG, Denoiser, Draw, Kernel, Problem, StepInfo, initial_state, run_kernels
+from ._draws import ChainDraws
 from ._noise import NoiseLevels
 from ._result import Experiments
 
-__all__ = ["BATCH", "ChainDraws", "Reader", "SamplingTask", "batches_of", "run_chains"]
+__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
 # Two batches make the default number of chains, so that two workers have something to do.
 BATCH = 8
-
-
-class ChainDraws(NamedTuple):
-    """What a batch of chains has drawn, after what came before the kept draws was dropped."""
-
-    graphs: npt.NDArray[np.int8]  # (chains, draws, unknown pairs), zeros and ones
-    theta: FloatArray  # (chains, draws, parameters)
-    noise_std: FloatArray  # (chains, draws)
-    log_likelihood: FloatArray  # (chains, draws)
-    log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
-    edge_probability: FloatArray  # (chains, unknown pairs)
-    # (chains, draws, unknown pairs and then known edges of unknown strength), zero where there is no edge; no numbers
-    # where edges have no strengths
-    strengths: FloatArray
-    weight: FloatArray  # (chains,) how much each counts, by the mode it is in; their sum is one
-    origin: npt.NDArray[np.int64]  # (chains,) the chain that each goes back to: itself, unless it was restarted
-    trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
-    trace_log_likelihood: FloatArray  # (chains, steps)
-    trace_theta: FloatArray  # (chains, steps, parameters)
-    trace_kernel: npt.NDArray[np.int64]  # (steps,) which kernel a step is of
-
-    def mean_of_chains(self, values: FloatArray) -> FloatArray:
-        """The weighted mean of values (chains, ...)."""
-        return np.asarray(np.tensordot(self.weight, values, 1))
-
-    def pooled(self, values: FloatArray) -> FloatArray:
-        """Values (chains, draws, ...) as (chains x draws, ...), with more copies of what counts more."""
-        flat = values.reshape(-1, *values.shape[2:])
-        if np.ptp(self.weight) == 0:
-            return flat
-        ends = np.cumsum(np.repeat(self.weight, values.shape[1])) / values.shape[1]
-        return flat[np.searchsorted(ends / ends[-1], (np.arange(len(flat)) + 0.5) / len(flat))]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils._findings import Finding
 from ..graphs import KnownEdges
 from ..samplers import bulk_sample_size, chain_standard_error, expected_changes, modes_of, rank_r_hat
-from ._chains import BATCH, ChainDraws
+from ._chains import BATCH
+from ._draws import ChainDraws
 
 __all__ = ["diagnose", "mixing_findings"]
 

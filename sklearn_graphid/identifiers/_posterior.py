@@ -25,7 +25,8 @@ from ..priors import GraphPrior
 from ..samplers import Kernel, LangevinKernel, StrengthKernel, SweepKernel, stuck_chains, weights_of_chains
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
-from ._chains import ChainDraws, Reader, SamplingTask, batches_of, run_chains
+from ._chains import Reader, SamplingTask, batches_of, run_chains
+from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
 from ._edge_weights import SLABS, check_edge_weights, summarize_weights, weight_intervals, weight_matrices
 from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
@@ -44,8 +45,6 @@ _SMALLEST, _LARGEST = 1e-15, 1e15
 _POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
 _SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
-_OF_STEPS = ("trace_sigma", "trace_kernel")  # all others are (chains, ...)
-_OF_CHAINS = tuple(name for name in ChainDraws._fields if name not in _OF_STEPS)
 # Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known. Up to so many
 # pairs each is a part of its own, and the sweeps are exact.
 _N_PARTS = 5
@@ -257,22 +256,22 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return contexts, [FitFollower(self, context, *told) for context in contexts]
 
     def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
-        if not any(_finite(batch).any() for batch in batches):
+        if not any(finite_chains(batch).any() for batch in batches):
             return None
         return {**self._given_attributes(task.experiments), **self._result(batches, task).attributes()}
 
     def _result(self, batches: Sequence[ChainDraws], task: SamplingTask) -> PosteriorResult:
         """All that a fit leaves behind, from the batches of chains that were run."""
-        draws, known = _joined(batches), task.experiments.known
-        finite = _finite(draws)
+        draws, known = joined_draws(batches), task.experiments.known
+        finite = finite_chains(draws)
         if not finite.any():
             raise FloatingPointError(
                 f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
                 f"noise_std={task.noise.common!r} fits the units of Y, and the filter's initial range its parameters."
             )
-        draws = _select(draws, finite)
+        draws = selected_chains(draws, finite)
         stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
-        draws = _select(draws, ~stuck)
+        draws = selected_chains(draws, ~stuck)
         weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
         draws = draws._replace(weight=weight)
         theta_samples = draws.pooled(draws.theta)
@@ -458,31 +457,3 @@ def _check_units(experiments: Experiments) -> None:
                 f"{name} has values of up to {largest:.3g}, which single precision cannot square; expected a unit in "
                 f"which they are between {_SMALLEST:g} and {_LARGEST:g}."
             )
-
-
-def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
-    """All chains; where a batch was stopped early, the others lose as many draws as it lacks."""
-    n_draws = min(batch.log_likelihood.shape[1] for batch in batches)
-    n_steps = min(len(batch.trace_sigma) for batch in batches)
-    starts = np.cumsum([0, *(len(batch.origin) for batch in batches)])
-    batches = [batch._replace(origin=batch.origin + start) for batch, start in zip(batches, starts[:-1], strict=True)]
-
-    def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = getattr(batch, name)
-        if name in ("edge_probability", "weight", "origin"):
-            return values
-        return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
-
-    joined = {name: np.concatenate([part(batch, name) for batch in batches]) for name in _OF_CHAINS}
-    shared = {name: getattr(batches[0], name)[:n_steps] for name in _OF_STEPS}
-    return ChainDraws(**joined, **shared)
-
-
-def _finite(draws: ChainDraws) -> npt.NDArray[np.bool_]:
-    """Which chains have not diverged."""
-    checked = (draws.log_likelihood, draws.log_prior, draws.noise_std, draws.edge_probability, draws.theta)
-    return np.asarray(np.all([np.isfinite(part).reshape(len(part), -1).all(1) for part in checked], axis=0))
-
-
-def _select(draws: ChainDraws, chains: npt.NDArray[np.bool_]) -> ChainDraws:
-    return draws._replace(**{name: getattr(draws, name)[chains] for name in _OF_CHAINS})
