@@ -91,8 +91,10 @@ def strength_error(fitted: Any, weights: np.ndarray, pairs: Any) -> float | None
     """The median relative error on hidden edges; None for a method without strengths."""
     if not hasattr(fitted, "weights_"):
         return None
-    # Outputs are theta times those of strengths, so that dividing by theta gives strengths in the units of the data.
-    true, found = weights[pairs], fitted.weights_[pairs] / fitted.theta_[0]
+    # Without a known strength the sampler's have a unit of their own, and theta has the scale; those of least squares
+    # are in the units of the data.
+    scale = fitted.theta_[0] if hasattr(fitted, "weights_std_") else 1.0
+    true, found = weights[pairs], fitted.weights_[pairs] / scale
     return float(np.median(np.abs(found - true)[true != 0] / np.abs(true[true != 0])))
 
 
