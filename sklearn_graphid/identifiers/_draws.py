@@ -34,7 +34,9 @@ class ChainDraws(NamedTuple):
 
     def mean_of_chains(self, values: FloatArray) -> FloatArray:
         """The weighted mean of values (chains, ...)."""
-        return np.asarray(np.tensordot(self.weight, values, 1))
+        mean = np.tensordot(self.weight, values, 1)
+        # Weights add up to one but for rounding, and a probability of one and a bit is none.
+        return np.asarray(np.clip(mean, values.min(axis=0), values.max(axis=0)))
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Values (chains, draws, ...) as (chains x draws, ...), with more copies of what counts more."""

@@ -88,3 +88,11 @@ def test_pooled_draws_have_the_weighted_law():
     np.testing.assert_allclose(shares, weight, atol=1 / 40)
     equal = ChainDraws(**{**blank, "weight": np.full(4, 0.25)}).pooled(values)
     np.testing.assert_array_equal(equal, values.ravel())
+
+
+def test_weighted_means_stay_between_what_they_are_means_of():
+    """Weights add up to one but for rounding; metrics refuse a probability above one."""
+    weight = np.full(10, 0.1) * (1 + 4e-16)
+    blank = dict.fromkeys(ChainDraws._fields)
+    assert weight.sum() > 1
+    assert ChainDraws(**{**blank, "weight": weight}).mean_of_chains(np.ones((10, 3))).max() == 1
