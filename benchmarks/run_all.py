@@ -21,9 +21,10 @@ BENCHMARKS = (
     "bench_directed.py",
     "bench_prior.py",
     "bench_paper.py",
+    "bench_strengths.py",
     "bench_real.py",
 )
-NEED_DEEZER = ("bench_noise.py", "bench_prior.py", "bench_paper.py")
+NEED_DEEZER = ("bench_noise.py", "bench_strengths.py", "bench_prior.py", "bench_paper.py")
 
 
 def main() -> None:
