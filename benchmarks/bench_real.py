@@ -115,7 +115,9 @@ def draw(name: str, rows: list[dict[str, Any]]) -> None:
 
     networks, noises = (list(dict.fromkeys(row[key] for row in rows)) for key in ("network", "noise"))
     size = (3.4 * len(networks), 3.0 * len(noises))
-    figure, axes = plt.subplots(len(noises), len(networks), figsize=size, sharey=True, squeeze=False)
+    figure, axes = plt.subplots(
+        len(noises), len(networks), figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
     for (noise, network), ax in zip(itertools.product(noises, networks), axes.flat, strict=True):
         here = [row for row in rows if row["network"] == network and row["noise"] == noise]
         for method in dict.fromkeys(row["method"] for row in here):
@@ -123,10 +125,14 @@ def draw(name: str, rows: list[dict[str, Any]]) -> None:
             errors = [row["standard error"] or 0.0 for row in own]
             ax.errorbar([row["K"] for row in own], [row["F1"] for row in own], errors, marker="o", label=method)
         ax.set(title=f"{network}, noise {noise:.0%}", xscale="log", xlabel="experiments", ylim=(0, 1.05))
+        sizes = sorted({row["K"] for row in here})
+        ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("F1 of hidden pairs")
-    axes[0, 0].legend(frameon=False, fontsize="small")
-    figure.tight_layout()
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS), frameon=False
+    )
     figure.savefig((RESULTS / name).with_suffix(".png"), dpi=110)
 
 
