@@ -51,7 +51,7 @@ _N_PARTS = 5
 _MOST_SINGLE_PAIRS = 20
 # Where edges have strengths, a move costs a fit of them all; a sweep has one for so many unknown pairs, within limits.
 _PAIRS_PER_MOVE = 8
-_MOVES_PER_SWEEP = (8, 12)
+_MOVES_PER_SWEEP = (6, 8)
 _STOPPED = Finding.trouble(
     "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
 )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..filters._edge_changes import EdgeChanges
 from ..filters._edge_derivatives import EdgeDerivatives
 from ._per_chain import selected, where
 from ._problem import Problem
@@ -19,8 +20,7 @@ from ._slabs import Slab, StrengthLaw
 
 __all__ = ["Conditions", "LaplaceFit", "Linearization", "Objective", "fit_strengths", "strengths_of"]
 
-# Steps of Gauss and Newton, and the squared distance to the mode, in standard deviations, that is close enough.
-_N_ITERATIONS = 25
+# The squared distance to the mode, in standard deviations, that is close enough.
 _CLOSE_ENOUGH = 5e-3
 _LARGEST_STEP = 2.0
 _N_SHORTENINGS = 6
@@ -81,6 +81,7 @@ class Linearization(NamedTuple):
     residuals: Tensor  # (chains, experiments, nodes)
     by_strengths: EdgeDerivatives  # of the outputs, by z
     by_theta: Tensor  # (chains, parameters, experiments, nodes)
+    changes: EdgeChanges  # for derivatives by other strengths
 
 
 class Objective(NamedTuple):
@@ -142,15 +143,15 @@ class Objective(NamedTuple):
         problem, adjacency = self.problem, self.adjacency(z)
         outputs, by_theta = problem.filter.theta_jacobian(adjacency, theta, problem.inputs)
         scale = problem.measured / self.conditions.noise_std[:, None, None]
-        by_strengths = self.derivatives(adjacency, theta, self.places).scaled(self.slab.slope(z) * self.is_real)
-        return Linearization(
-            (problem.targets - outputs) * scale, by_strengths, by_theta.movedim(-1, 1) * scale[:, None]
-        )
+        changes = problem.edge_changes(adjacency, theta)
+        by_strengths = self.derivatives(changes, theta, self.places).scaled(self.slab.slope(z) * self.is_real)
+        residuals, by_theta = (problem.targets - outputs) * scale, by_theta.movedim(-1, 1) * scale[:, None]
+        return Linearization(residuals, by_strengths, by_theta, changes)
 
     def expanded(self, z: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient (chains, n) and precision (chains, n, n) of the log-posterior near z and theta."""
         (location, width), _, theta_precision = self.conditions
-        residuals, by_strengths, by_theta = self.linearized(z, theta)
+        residuals, by_strengths, by_theta, _ = self.linearized(z, theta)
         pull = self.is_real * (location[:, None] - z) / width[:, None] ** 2
         gradient = [by_strengths.along(residuals) + pull]
         gradient.append((by_theta * residuals[:, None]).sum((-2, -1)) - theta_precision * theta)
@@ -160,9 +161,8 @@ class Objective(NamedTuple):
         lower = torch.cat([mixed.mT, flat @ flat.mT + torch.diag_embed(theta_precision)], 2)
         return torch.cat(gradient, 1), torch.cat([upper, lower], 1)
 
-    def derivatives(self, adjacency: Tensor, theta: Tensor, places: Tensor) -> EdgeDerivatives:
+    def derivatives(self, changes: EdgeChanges, theta: Tensor, places: Tensor) -> EdgeDerivatives:
         """Derivatives of the outputs by strengths of pairs, given by their numbers (chains, n)."""
-        changes = self.problem.edge_changes(adjacency, theta)
         probe = _PROBE * self.slab.size(self.conditions.law)
         derivatives = changes.derivatives(*self.problem.space.entries(places), theta, probe)
         if not self.problem.is_complete:
@@ -170,7 +170,7 @@ class Objective(NamedTuple):
         return derivatives.scaled((1 / self.conditions.noise_std)[:, None].expand(places.shape))
 
 
-def fit_strengths(objective: Objective, z: Tensor, theta: Tensor, n_iterations: int = _N_ITERATIONS) -> LaplaceFit:
+def fit_strengths(objective: Objective, z: Tensor, theta: Tensor, n_iterations: int) -> LaplaceFit:
     """Find the mode, by Gauss and Newton for all chains at once; those that are there wait for the others.
 
     Parameters

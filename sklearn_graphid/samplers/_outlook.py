@@ -41,11 +41,11 @@ class View(NamedTuple):
 
 def look_around(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> View:
     """A fit, and what pairs given by their numbers (candidates,) would do to it."""
-    near, adjacency, n_chains = objective.linearized(fit.mode, fit.theta), objective.adjacency(fit.mode), len(fit.mode)
+    near, n_chains = objective.linearized(fit.mode, fit.theta), len(fit.mode)
     parts: list[tuple[Tensor, Tensor, Tensor]] = []
     size = max(1, _NUMBERS_AT_ONCE // max(1, near.residuals.numel()))
     for numbers in candidates.split(size):
-        derivatives = objective.derivatives(adjacency, fit.theta, numbers.expand(n_chains, -1))
+        derivatives = objective.derivatives(near.changes, fit.theta, numbers.expand(n_chains, -1))
         with_fitted = derivatives.products(near.by_strengths), derivatives.along_many(near.by_theta)
         parts.append((derivatives.along(near.residuals), derivatives.squares(), torch.cat(with_fitted, 2)))
     slope, curvature, cross = (torch.cat(part, 1) for part in zip(*parts, strict=True))

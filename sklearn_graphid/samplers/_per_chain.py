@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["selected", "where"]
+__all__ = ["replaced", "selected", "where"]
 
 Nested = TypeVar("Nested")  # a tensor, or a named tuple of such
 
@@ -32,3 +32,15 @@ def selected(parts: Nested, chains: Tensor) -> Nested:
 
     chosen: Nested = select(parts)
     return chosen
+
+
+def replaced(parts: Nested, chains: Tensor, new: Nested) -> Nested:
+    """The same, with new values for some of the chains."""
+
+    def replace(part: Any, other: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.index_copy(0, chains, other)
+        return type(part)(*map(replace, part, other))
+
+    changed: Nested = replace(parts, new)
+    return changed

@@ -2,8 +2,11 @@
 
 1. each flip of a pair, or each swap of an edge for a non-edge, is given odds in the square root of the evidence that it
    would gain to first order (Zanella's balanced proposal, JASA 115, 2020), and one of them is drawn;
-2. the strengths of the graph that it leads to are fitted, and with the deviations kept they are where they would be;
-3. it is accepted by the exact posterior there, the volume that the deviations span, and the odds of the way back.
+2. it is tried with about the probability that it would be accepted with, if the first order told all;
+3. the strengths of the graph that it leads to are fitted, and with the deviations kept they are where they would be;
+4. it is accepted by the exact posterior there, the volume that the deviations span, and the odds of the way back.
+
+What is dear comes late: only chains whose move may still be accepted go on to the next step.
 """
 
 from __future__ import annotations
@@ -13,84 +16,122 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ._gains import Change, followed, gains_of_flips, gains_of_swaps
 from ._kernel import RandomSource
-from ._laplace import fit_strengths
 from ._outlook import View, padded, trimmed
-from ._per_chain import selected, where
-from ._slabs import StrengthLaw
+from ._per_chain import replaced, selected, where
 from ._strength_posterior import Position, StrengthPosterior
 
-__all__ = ["flip", "gains_of_flips", "redraw_strengths", "shift_one", "swap"]
+__all__ = ["flip", "leap", "redraw_strengths", "shift_one", "swap"]
 
 # Log-odds of a move beyond which it is drawn no more often: first order overrates what it cannot see to the end of.
 _LARGEST_LOG_ODDS = 20.0
 # Edges that may leave in a swap, picked at random; every candidate that is none may take their place.
 _MOST_LEAVING = 16
-# How far others are taken to follow a change at once, in units of z; further, and the first order says little.
-_LARGEST_SHIFT = 1.0
+# The least gain of pairs that are flipped many at once.
+_PROMISING = 2.0
 # Two modes are the same if they are no further apart than this, in standard deviations.
 _SAME_MODE = 0.3
 
 
-class _Change(NamedTuple):
-    """An edge that goes and one that comes, by their places among the candidates, (chains,); -1 where there is none."""
+class _Flips(NamedTuple):
+    """Every candidate may become an edge, or be one no longer. Moves are numbered as candidates are."""
 
-    taken: Tensor
-    added: Tensor
+    is_edge: Tensor  # (chains, candidates) before any move
+
+    def gains(self, posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
+        """Evidence (chains, moves) that is gained to first order, and z of the edge that comes."""
+        return gains_of_flips(posterior, view)
+
+    def change(self, posterior: StrengthPosterior, move: Tensor, z: Tensor) -> Change:
+        """What a move (chains,) changes."""
+        is_taken, none = _at(self.is_edge, move), torch.full_like(move, -1)
+        return Change(torch.where(is_taken, move, none), torch.where(is_taken, none, move), z)
+
+    def log_prior_ratio(self, posterior: StrengthPosterior, is_edge: Tensor, change: Change) -> Tensor:
+        """What the prior says (chains,) of a change of graphs (chains, free pairs)."""
+        return posterior.odds.of_flip(is_edge, posterior.candidates[torch.maximum(change.taken, change.added)])
+
+    def carried(self, posterior: StrengthPosterior, deviation: Tensor, change: Change) -> Tensor:
+        """The deviations after the change."""
+        return deviation
+
+    def back(self, posterior: StrengthPosterior, move: Tensor) -> tuple[_Flips, Tensor]:
+        """The moves that there are after one was made, and the number of the one that leads back."""
+        place = move[:, None]
+        return _Flips(self.is_edge.scatter(1, place, ~self.is_edge.gather(1, place))), move
+
+
+class _Swaps(NamedTuple):
+    """Some edges may leave, each for any candidate that is no edge. Moves are numbered edge by edge."""
+
+    leaving: Tensor  # (chains, edges) places among the candidates, -1 where a chain has fewer
+
+    def gains(self, posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
+        gains, z = gains_of_swaps(posterior, view, self.leaving)
+        return gains.flatten(1), z.flatten(1)
+
+    def change(self, posterior: StrengthPosterior, move: Tensor, z: Tensor) -> Change:
+        n_candidates = len(posterior.candidates)
+        return Change(_at(self.leaving, move // n_candidates).clamp_min(0), move % n_candidates, z)
+
+    def log_prior_ratio(self, posterior: StrengthPosterior, is_edge: Tensor, change: Change) -> Tensor:
+        return posterior.odds.of_swap(is_edge, posterior.candidates[change.taken], posterior.candidates[change.added])
+
+    def carried(self, posterior: StrengthPosterior, deviation: Tensor, change: Change) -> Tensor:
+        # The deviation goes along with the edge.
+        taken, added = (posterior.candidates[place][:, None] for place in (change.taken, change.added))
+        of_taken, of_added = deviation.gather(1, taken), deviation.gather(1, added)
+        return deviation.scatter(1, taken, of_added).scatter(1, added, of_taken)
+
+    def back(self, posterior: StrengthPosterior, move: Tensor) -> tuple[_Swaps, Tensor]:
+        n_candidates = len(posterior.candidates)
+        row, added = move // n_candidates, move % n_candidates
+        taken = _at(self.leaving, row).clamp_min(0)
+        return _Swaps(self.leaving.scatter(1, row[:, None], added[:, None])), row * n_candidates + taken
+
+
+class _Offer(NamedTuple):
+    """A move for each chain."""
+
+    moves: _Flips | _Swaps
+    move: Tensor  # (chains,)
     z: Tensor  # (chains,) of the edge that comes
-
-    def reversed(self, z: Tensor) -> _Change:
-        """The way back, with z of the edge that comes again."""
-        return _Change(self.added, self.taken, z)
-
-    def of(self, is_edge: Tensor, candidates: Tensor) -> Tensor:
-        """The graphs (chains, free pairs) after the change."""
-        for place, is_there in ((self.taken, False), (self.added, True)):
-            number = candidates[place.clamp_min(0)][:, None]
-            changed = is_edge.scatter(1, number, is_there)
-            is_edge = torch.where((place >= 0)[:, None], changed, is_edge)
-        return is_edge
+    log_share: Tensor  # (chains,) log-probability that this move is drawn and tried
+    log_threshold: Tensor  # (chains,) it is accepted if its log-ratio is above
 
 
 def flip(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
     """Offer every chain to make an edge of a pair, or to take one off."""
-    fit, (which, threshold) = position.view.fit, (rng.uniform(), rng.uniform())
-    gains, z = gains_of_flips(posterior, position.view)
-    place, way_there = _drawn(gains, which)
-    pair = posterior.candidates[place]
-    is_taken, none = fit.is_edge.gather(1, pair[:, None])[:, 0], torch.full_like(place, -1)
-    change = _Change(torch.where(is_taken, place, none), torch.where(is_taken, none, place), _at(z, place))
-    new = _changed(posterior, position, change, position.deviation)
-    gains_back, z_back = gains_of_flips(posterior, new.view)
-    gain = new.log_density - position.log_density + posterior.odds.of_flip(fit.is_edge, pair)
-    gain = gain + _at(_log_shares(gains_back), place) - way_there
-    is_accepted = torch.isfinite(gains).any(1) & torch.isfinite(position.log_density) & (threshold.log() < gain)
-    way_back = change.reversed(_at(z_back, place))
-    return _moved(position, new, _leads_back(posterior, position, new, way_back, is_accepted))
+    return _moved(posterior, position, _Flips(position.view.fit.is_edge[:, posterior.candidates]), rng)
 
 
 def swap(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
     """Offer every chain to let an edge leave its pair for another; its deviation goes along."""
-    fit, (which, threshold), n_candidates = position.view.fit, (rng.uniform(), rng.uniform()), len(posterior.candidates)
-    can_leave = (fit.is_edge & posterior.odds.is_uncertain)[:, posterior.candidates]
-    leaving = _some(can_leave, rng.uniform(n_candidates))
-    gains, z = _gains_of_swaps(posterior, position.view, leaving)
-    drawn, way_there = _drawn(gains.flatten(1), which)
-    row, added = drawn // n_candidates, drawn % n_candidates
-    taken = _at(leaving, row).clamp_min(0)
-    change = _Change(taken, added, _at(z.flatten(1), drawn))
-    taken_pair, added_pair = posterior.candidates[taken], posterior.candidates[added]
-    deviation = position.deviation.scatter(1, taken_pair[:, None], _at(position.deviation, added_pair)[:, None])
-    deviation = deviation.scatter(1, added_pair[:, None], _at(position.deviation, taken_pair)[:, None])
-    new = _changed(posterior, position, change, deviation)
-    gains_back, z_back = _gains_of_swaps(posterior, new.view, leaving.scatter(1, row[:, None], added[:, None]))
-    back = row * n_candidates + taken
-    gain = new.log_density - position.log_density + posterior.odds.of_swap(fit.is_edge, taken_pair, added_pair)
-    gain = gain + _at(_log_shares(gains_back.flatten(1)), back) - way_there
-    is_possible = torch.isfinite(gains.flatten(1)).any(1) & torch.isfinite(position.log_density)
-    is_accepted = is_possible & (threshold.log() < gain)
-    way_back = change.reversed(_at(z_back.flatten(1), back))
-    return _moved(position, new, _leads_back(posterior, position, new, way_back, is_accepted))
+    can_leave = (position.view.fit.is_edge & posterior.odds.is_uncertain)[:, posterior.candidates]
+    return _moved(posterior, position, _Swaps(_some(can_leave, rng.uniform(can_leave.shape[1]))), rng)
+
+
+def leap(posterior: StrengthPosterior, position: Position) -> Position:
+    """Flip many pairs of a chain at once, where its evidence rises by it. On the way to the draws only: no draw."""
+    gains, z = gains_of_flips(posterior, position.view)
+    n_flipped = ((gains > _PROMISING).sum(1, keepdim=True) + 1) // 2
+    chosen = (n_flipped[:, 0] > 1).nonzero()[:, 0]
+    if not len(chosen):
+        return position
+    ranks = gains.argsort(dim=1, descending=True).argsort(dim=1)
+    is_flipped, candidates = (ranks < n_flipped)[chosen], posterior.candidates
+    some, old = posterior.select(chosen), selected(position, chosen)
+    is_edge, start = old.view.fit.is_edge.clone(), old.view.fit.spread(old.view.fit.mode)
+    is_added = is_flipped & ~is_edge[:, candidates]
+    start[:, candidates] = torch.where(is_added, z[chosen], start[:, candidates])
+    is_edge[:, candidates] ^= is_flipped
+    fit = some.fit(is_edge, start, old.view.fit.theta)
+    log_density = some.log_density(fit, old.deviation)
+    gain = log_density + some.odds.log_prior(is_edge) - old.log_density - some.odds.log_prior(old.view.fit.is_edge)
+    better = (gain > 0).nonzero()[:, 0]
+    view = some.select(better).seen_from(selected(fit, better))
+    return _updated(position, chosen[better], Position(view, old.deviation[better], log_density[better]))
 
 
 def redraw_strengths(posterior: StrengthPosterior, position: Position, kept: float, rng: RandomSource) -> Position:
@@ -109,77 +150,63 @@ def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSourc
     fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
     which, step, threshold = rng.uniform(), torch.tan(torch.pi * (rng.uniform() - 0.5)), rng.uniform()
     counts = torch.cat([fit.is_edge, torch.ones_like(position.deviation[:, n_free:], dtype=torch.bool)], 1)
-    place, _ = _drawn(torch.where(counts, 0.0, -torch.inf).to(step), which)
+    place = _drawn(torch.where(counts, 0.0, -torch.inf).to(step), which)
     new = posterior.at(position.view, position.deviation.scatter_add(1, place[:, None], step[:, None]))
     return where(threshold.log() < new.log_density - position.log_density, new, position)
 
 
-def gains_of_flips(posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
-    """Evidence (chains, candidates) that a flip gains to first order, and z of an edge that comes."""
-    (fit, outlook), odds, candidates = view, posterior.odds, posterior.candidates
-    log_odds, z = posterior.slab.log_evidence(outlook.slope, outlook.curvature, _column(posterior.conditions.law))
-    log_odds = log_odds + odds.table[:, candidates]
-    gains = torch.where(fit.is_edge[:, candidates], -log_odds, log_odds)
-    return torch.where(odds.is_uncertain[candidates], gains, -torch.inf), z
+def _moved(posterior: StrengthPosterior, position: Position, moves: _Flips | _Swaps, rng: RandomSource) -> Position:
+    """Offer every chain one of the moves."""
+    which, log_try, log_threshold = rng.uniform(), rng.uniform().log(), rng.uniform().log()
+    gains, z = moves.gains(posterior, position.view)
+    log_shares, log_worth = _log_shares(gains)
+    move = _drawn(log_shares, which)
+    log_worth = _at(log_worth, move)
+    is_tried = torch.isfinite(gains).any(1) & torch.isfinite(position.log_density) & (log_try < log_worth)
+    chosen = is_tried.nonzero()[:, 0]
+    if not len(chosen):
+        return position
+    offer = _Offer(moves, move, _at(z, move), _at(log_shares, move) + log_worth, log_threshold)
+    accepted, new = _tried(posterior.select(chosen), selected(position, chosen), selected(offer, chosen))
+    return _updated(position, chosen[accepted], new)
 
 
-def _gains_of_swaps(posterior: StrengthPosterior, view: View, leaving: Tensor) -> tuple[Tensor, Tensor]:
-    """The same (chains, leaving, candidates) for swaps of edges, given by their places among the candidates or -1."""
-    (fit, outlook), slab, law = view, posterior.slab, _column(posterior.conditions.law)
-    response, variance, change, is_edge = _without(posterior, view, leaving)
-    along = outlook.cross @ response
-    # Without the edge, its strength is zero and all else has followed; what others would add is judged from there.
-    slope = outlook.slope[..., None] - along * (change / variance)[:, None]
-    curvature = outlook.curvature[..., None] + along**2 / variance[:, None]
-    added, z = slab.log_evidence(slope.mT, curvature.mT, StrengthLaw(*(part[..., None] for part in law)))
-    log_odds, _ = slab.log_evidence(outlook.slope, outlook.curvature, law)
-    table = posterior.odds.table[:, posterior.candidates]
-    gains = added + table[:, None] - (log_odds + table).gather(1, leaving.clamp_min(0))[..., None]
-    can_come = (posterior.odds.is_uncertain & ~fit.is_edge)[:, posterior.candidates]
-    return torch.where(can_come[:, None] & is_edge[..., None], gains, -torch.inf), z
+def _updated(position: Position, chains: Tensor, new: Position) -> Position:
+    """Positions of which some chains are elsewhere now."""
+    if not len(chains):
+        return position
+    n_edges = max(part.view.fit.mode.shape[1] for part in (position, new))
+    position, new = (part._replace(view=padded(part.view, n_edges)) for part in (position, new))
+    position = replaced(position, chains, new)
+    return position._replace(view=trimmed(position.view))
 
 
-def _without(posterior: StrengthPosterior, view: View, leaving: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What edges (chains, leaving) that go do to the others.
-
-    Returns the columns (chains, n, leaving) of the covariance at these edges, their variances, by how much z has to
-    change for the strength to be zero to first order, and whether there is such an edge.
-    """
-    fit, covariance = view.fit, view.outlook.covariance
-    number = posterior.candidates[leaving.clamp_min(0)]
-    is_at = (fit.places[:, None] == number[..., None]) & fit.is_real[:, None] & (leaving >= 0)[..., None]
-    place = is_at.to(torch.int8).argmax(-1)
-    columns = covariance.gather(2, place[:, None].expand(-1, covariance.shape[1], -1))
-    variance, z = covariance.diagonal(dim1=-2, dim2=-1).gather(1, place), fit.mode.gather(1, place)
-    return columns, variance, -posterior.slab.strength(z) / posterior.slab.slope(z), is_at.any(-1)
-
-
-def _changed(posterior: StrengthPosterior, position: Position, change: _Change, deviation: Tensor) -> Position:
-    """Where a change leads."""
-    is_edge = change.of(position.view.fit.is_edge, posterior.candidates)
-    return posterior.at(posterior.view(is_edge, *_followed(posterior, position.view, change)), deviation)
-
-
-def _followed(posterior: StrengthPosterior, view: View, change: _Change) -> tuple[Tensor, Tensor]:
-    """z (chains, free pairs) and theta where a change leads them to first order: a start for the fit."""
-    (fit, outlook), n_edges = view, view.fit.mode.shape[1]
-    column, variance, to_zero, is_taken = (part[..., 0] for part in _without(posterior, view, change.taken[:, None]))
-    cross = outlook.cross[torch.arange(len(column), device=column.device), change.added.clamp_min(0)]
-    shift = torch.where(is_taken[:, None], column * (to_zero / variance)[:, None], 0.0)
-    response = (outlook.covariance @ cross[..., None])[..., 0]
-    through = column * ((cross * column).sum(1) / variance)[:, None]
-    response = response - torch.where(is_taken[:, None], through, 0.0)
-    coming = posterior.slab.strength(change.z) * (change.added >= 0)
-    shift = shift - response * coming[:, None]
-    largest = (_LARGEST_SHIFT * posterior.slab.unit(posterior.conditions.law))[:, None]
-    z = fit.spread(fit.mode + shift[:, :n_edges].clamp(-largest, largest).nan_to_num(0.0))
-    number = posterior.candidates[change.added.clamp_min(0)][:, None]
-    z = torch.where((change.added >= 0)[:, None], z.scatter(1, number, change.z[:, None]), z)
-    return z, fit.theta + shift[:, n_edges:].nan_to_num(0.0)
+def _tried(posterior: StrengthPosterior, position: Position, offer: _Offer) -> tuple[Tensor, Position]:
+    """The numbers of the chains whose move is accepted, and where these are then."""
+    (moves, move, z, log_share, log_threshold), is_edge = offer, position.view.fit.is_edge
+    change = moves.change(posterior, move, z)
+    fit = posterior.fit(change.of(is_edge, posterior.candidates), *followed(posterior, position.view, change))
+    deviation = moves.carried(posterior, position.deviation, change)
+    log_density = posterior.log_density(fit, deviation)
+    excess = log_density - position.log_density - log_share - log_threshold
+    excess = excess + moves.log_prior_ratio(posterior, is_edge, change)
+    # The way back has a probability of at most one, so that without it a move is accepted or lost already.
+    chosen = (excess > 0).nonzero()[:, 0]
+    if not len(chosen):
+        return chosen, selected(position, chosen)
+    posterior, position, excess = posterior.select(chosen), selected(position, chosen), excess[chosen]
+    new = Position(posterior.seen_from(selected(fit, chosen)), deviation[chosen], log_density[chosen])
+    moves_back, move_back = selected(moves, chosen).back(posterior, move[chosen])
+    gains, z_back = moves_back.gains(posterior, new.view)
+    log_shares, log_worth = _log_shares(gains)
+    is_accepted = excess + _at(log_shares + log_worth, move_back) > 0
+    way_back = moves_back.change(posterior, move_back, _at(z_back, move_back))
+    accepted = _leads_back(posterior, position, new, way_back, is_accepted).nonzero()[:, 0]
+    return chosen[accepted], selected(new, accepted)
 
 
 def _leads_back(
-    posterior: StrengthPosterior, position: Position, new: Position, way_back: _Change, is_accepted: Tensor
+    posterior: StrengthPosterior, position: Position, new: Position, way_back: Change, is_accepted: Tensor
 ) -> Tensor:
     """Which of the accepted moves (chains,) lead back to the fit that they came from.
 
@@ -189,9 +216,9 @@ def _leads_back(
     chosen = is_accepted.nonzero()[:, 0]
     if posterior.is_on_the_way or not len(chosen):
         return is_accepted
-    z, theta = _followed(posterior, new.view, way_back)
+    z, theta = followed(posterior, new.view, way_back)
     fit = selected(position.view.fit, chosen)
-    again = fit_strengths(posterior.objective(position.view.fit.is_edge).select(chosen), z[chosen], theta[chosen])
+    again = posterior.select(chosen).fit(fit.is_edge, z[chosen], theta[chosen])
     distance = fit.deviation_of(again.spread(again.mode).gather(1, fit.places), again.theta).norm(dim=1)
     return is_accepted.index_put((chosen,), again.is_found & (distance < _SAME_MODE))
 
@@ -207,28 +234,19 @@ def _at(values: Tensor, place: Tensor) -> Tensor:
     return values.gather(1, place[:, None])[:, 0]
 
 
-def _log_shares(gains: Tensor) -> Tensor:
-    """Log-probabilities (chains, moves) with which moves are drawn."""
-    return (0.5 * gains).nan_to_num(-torch.inf).clamp_max(_LARGEST_LOG_ODDS).log_softmax(1)
-
-
-def _drawn(gains: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """A move (chains,) drawn for each chain, and its log-probability."""
-    log_shares = _log_shares(gains)
+def _drawn(log_shares: Tensor, uniform: Tensor) -> Tensor:
+    """A move (chains,) drawn for each chain."""
     sums = log_shares.exp().nan_to_num(0.0).cumsum(1)
-    drawn = torch.searchsorted(sums, uniform[:, None] * sums[:, -1:])[:, 0].clamp_max(gains.shape[1] - 1)
-    return drawn, _at(log_shares, drawn)
+    return torch.searchsorted(sums, uniform[:, None] * sums[:, -1:])[:, 0].clamp_max(log_shares.shape[1] - 1)
 
 
-def _column(law: StrengthLaw) -> StrengthLaw:
-    return StrengthLaw(law.location[:, None], law.width[:, None])
+def _log_shares(gains: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (chains, moves) with which moves are drawn, and with which they are then tried.
 
-
-def _moved(position: Position, new: Position, is_accepted: Tensor) -> Position:
-    n_edges = max(part.view.fit.mode.shape[1] for part in (position, new))
-    merged = where(
-        is_accepted,
-        new._replace(view=padded(new.view, n_edges)),
-        position._replace(view=padded(position.view, n_edges)),
-    )
-    return merged._replace(view=trimmed(merged.view))
+    The chance that a move is accepted is the ratio of the sums of odds before and after it. After it, others have
+    about the odds that they have now, and the way back has the inverse of its own.
+    """
+    odds = (0.5 * gains).nan_to_num(-torch.inf).clamp_max(_LARGEST_LOG_ODDS)
+    log_shares, log_sum = odds.log_softmax(1), odds.logsumexp(1, keepdim=True)
+    after = torch.logaddexp(log_sum + torch.log1p(-log_shares.exp().clamp_max(1.0)), -odds)
+    return log_shares, (log_sum - after).clamp_max(0.0)

@@ -7,6 +7,7 @@ graph, and where the deviations are kept when the graph changes, the strengths f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -15,11 +16,16 @@ from torch import Tensor
 from ._graph_odds import GraphOdds
 from ._laplace import Conditions, LaplaceFit, Objective, fit_strengths, strengths_of
 from ._outlook import View, look_around
+from ._per_chain import selected
 from ._problem import Problem
 from ._slabs import Slab
 from ._theta import log_density_of_theta
 
 __all__ = ["Position", "StrengthPosterior"]
+
+# At most so many steps of Gauss and Newton for a fit; fewer on the way to the draws, where the next fit goes on.
+_N_STEPS = 25
+_N_STEPS_ON_THE_WAY = 5
 
 
 class Position(NamedTuple):
@@ -42,18 +48,24 @@ class StrengthPosterior(NamedTuple):
     # leave undetermined are no Gaussian.
     is_on_the_way: bool
 
-    def objective(self, is_edge: Tensor) -> Objective:
-        """The posterior of strengths and theta given graphs (chains, free pairs)."""
-        return Objective.of(self.problem, self.slab, self.conditions, is_edge)
+    def select(self, chains: Tensor) -> StrengthPosterior:
+        """That of some of the chains."""
+        odds = replace(self.odds, table=self.odds.table[chains])
+        return self._replace(conditions=selected(self.conditions, chains), odds=odds)
 
-    def view(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> View:
+    def fit(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> LaplaceFit:
         """Fit graphs, from z (chains, free pairs) and theta."""
-        objective = self.objective(is_edge)
-        return look_around(objective, fit_strengths(objective, z, theta), self.candidates)
+        n_steps = _N_STEPS_ON_THE_WAY if self.is_on_the_way else _N_STEPS
+        return fit_strengths(Objective.of(self.problem, self.slab, self.conditions, is_edge), z, theta, n_steps)
+
+    def seen_from(self, fit: LaplaceFit) -> View:
+        """Fitted graphs, and what candidates would do to them."""
+        objective = Objective(self.problem, self.slab, self.conditions, fit.is_edge, fit.places, fit.is_real)
+        return look_around(objective, fit, self.candidates)
 
     def at(self, view: View, deviation: Tensor) -> Position:
         """The position with these deviations."""
-        return Position(view, deviation, self._log_density(view.fit, deviation))
+        return Position(view, deviation, self.log_density(view.fit, deviation))
 
     def parameters(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
         """z (chains, n_edges) and theta of chains."""
@@ -71,7 +83,8 @@ class StrengthPosterior(NamedTuple):
         adjacency = self.problem.assemble(strengths_of(self.slab, fit, z))
         return self.problem.residuals(adjacency, theta).square().sum((-2, -1))
 
-    def _log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
+    def log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
+        """That (chains,) of graphs and deviations; on the way, of graphs."""
         if self.is_on_the_way:
             return self.log_evidence(fit)
         z, theta = self.parameters(fit, deviation)

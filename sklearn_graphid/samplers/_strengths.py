@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
 from ._laplace import Conditions, Objective, fit_strengths, strengths_of
@@ -24,7 +25,7 @@ from ._outlook import View
 from ._per_chain import selected
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
-from ._strength_moves import flip, gains_of_flips, redraw_strengths, shift_one, swap
+from ._strength_moves import flip, leap, redraw_strengths, shift_one, swap
 from ._strength_posterior import Position, StrengthPosterior
 from ._theta import fit_theta, noise_std_from, theta_precision
 
@@ -36,11 +37,14 @@ _KEPT_SHARE = 0.5
 # from one that is not.
 _LARGEST_DEFICIT = 30.0
 # Pairs whose log-odds to become an edge are below this in every chain are left out of a sweep.
-_CERTAIN = -12.0
+_CERTAIN = -9.0
 # In a sweep: how often strengths are redrawn, and how much of their deviations is kept. Where the Gaussian is good, all
 # may be forgotten; small steps, and steps of one of them that may be long, are for where it is not.
 _REDRAWS = (0.0, 0.9, 0.0, 0.9)
 _SHIFTS_PER_REDRAW = 4
+# How often in a sweep on the way many pairs are flipped at once.
+_LEAPS = 3
+# Known edges, their strengths known or not, of which there must be so many for the law of strengths to be theirs.
 _ENOUGH_KNOWN_EDGES = 10
 # A start: every pair has a strength. It begins, and is held with this width, at its prior probability times the usual
 # strength. Chains take off what is weaker than some share of it.
@@ -48,7 +52,7 @@ _RELAXED_WIDTH = 2.0
 _RELAXED_ROUNDS = 5
 _STEPS_PER_ROUND = 3
 _CHAINS_PER_FIT = 4
-_CUTS = (0.02, 0.3)
+_CUTS = (0.1, 0.4)
 # Multiplications for the normal equations of all pairs beyond which chains start without that fit.
 _LARGEST_WORK = 3e10
 
@@ -119,7 +123,7 @@ class StrengthKernel(Kernel):
             odds = odds.asked(is_edge, self.n_parts, rng)
         posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)
         deviation = rng.normal(n_free + theta.shape[1])
-        position = posterior.at(posterior.view(is_edge, z, theta), deviation)
+        position = posterior.at(posterior.seen_from(posterior.fit(is_edge, z, theta)), deviation)
         origin = torch.arange(n_chains, device=theta.device)
         return StrengthState(self._chain(posterior, position), position, law, odds, origin, 0)
 
@@ -136,6 +140,8 @@ class StrengthKernel(Kernel):
         posterior = self._posterior(problem, odds, state.law, noise_std, is_on_the_way)
         posterior, position = _narrowed(posterior, _renewed(posterior, position, state.chain))
         n_seen = torch.zeros_like(position.view.fit.is_edge, dtype=noise_std.dtype)
+        for _ in range(_LEAPS if is_on_the_way else 0):
+            position = leap(posterior, position)
         for number in range(self.n_moves):
             position = (swap if number % 2 else flip)(posterior, position, rng)
             n_seen += position.view.fit.is_edge
@@ -261,7 +267,7 @@ def _usual(strengths: Tensor, share: Tensor) -> Tensor:
 def _renewed(posterior: StrengthPosterior, position: Position, chain: ChainState) -> Position:
     """The same graphs, strengths and theta under other conditions."""
     fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
-    view = posterior.view(fit.is_edge, fit.spread(fit.mode), fit.theta)
+    view = posterior.seen_from(posterior.fit(fit.is_edge, fit.spread(fit.mode), fit.theta))
     deviation = position.deviation
     if not posterior.is_on_the_way:
         z = posterior.slab.number(chain.pairs.gather(1, view.fit.places))
