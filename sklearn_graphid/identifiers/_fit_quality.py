@@ -27,6 +27,12 @@ _NOISE_RANGE = (0.7, 1.4)
 _SIGNIFICANT = 1e-6
 # An estimated noise level above so many times ridge's error hides something that is in the data.
 _LARGEST_RATIO = 1.05
+# Evidence that has to be discounted by more than this is worth a word.
+_LARGEST_MISFIT = 2.0
+_MISFIT = (
+    "the filter does not explain all of the outputs: at pairs that are known to be no edges, {} times what noise would "
+    "leave looks like edges. Probabilities and intervals allow for as much at unknown pairs; try a better filter."
+)
 # Ridge penalties that are tried, relative to the largest squared singular value of the inputs.
 _PENALTIES = np.logspace(-10, 2, 25)
 
@@ -142,6 +148,8 @@ def fit_findings(
     experiments : Experiments
         The data.
     """
+    if (misfit := diagnostics.get("misfit", 1.0)) > _LARGEST_MISFIT:
+        return [Finding.trouble(_MISFIT.format(number(misfit)), UserWarning)]
     power, n = experiments.output_power, experiments.n_measured
     residual, ridge = diagnostics["residual_std"], diagnostics["ridge_error"]
     if was_given and _is_odd(residual / noise_std, n):

@@ -36,6 +36,7 @@ class NoiseLevels(NamedTuple):
 
     common: float | None  # None: unknown, and sampled
     relative: FloatArray | None = None  # (nodes,), of mean square one over the measured outputs; None: all are one
+    misfit: float = 1.0  # how many times the noise's variance the common level's is, for what the model cannot explain
 
     @classmethod
     def of(cls, levels: FloatArray, n_outputs: FloatArray, is_known: bool) -> NoiseLevels:
@@ -44,6 +45,11 @@ class NoiseLevels(NamedTuple):
         is_same = np.ptp(at_outputs) == 0
         common = float(at_outputs[0] if is_same else np.sqrt(np.average(levels**2, weights=n_outputs)))
         return cls(common if is_known else None, None if is_same else levels / common)
+
+    @property
+    def noise_std(self) -> float | None:
+        """The common level without what the model cannot explain."""
+        return None if self.common is None else self.common / float(np.sqrt(self.misfit))
 
     def at_nodes(self, common: float, n_nodes: int) -> FloatArray:
         """The levels (nodes,), for the common one that was given or found."""

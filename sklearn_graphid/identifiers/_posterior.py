@@ -19,10 +19,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._findings import Finding
 from .._utils._numbers import FloatArray, NumberInterval
-from .._utils._torch import draw_seeds, resolve_device
+from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
-from ..samplers import Kernel, LangevinKernel, StrengthKernel, SweepKernel, stuck_chains, weights_of_chains
+from ..samplers import (
+    Kernel,
+    LangevinKernel,
+    StrengthKernel,
+    SweepKernel,
+    misfit_of,
+    stuck_chains,
+    weights_of_chains,
+)
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import Reader, SamplingTask, batches_of, run_chains
@@ -32,7 +40,7 @@ from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
-from ._noise import PER_NODE, NoiseModel
+from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
@@ -207,13 +215,18 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _run(self, task: SamplingTask, noise: NoiseModel) -> PosteriorResult:
         """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
         data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
-        n_fits = 2 if noise.needs_two_fits else 1
+        n_fits = 1 + noise.needs_two_fits + task.has_strengths
         root = self._init_callback_context(max_subtasks=n_fits * len(batches), sequential_subtasks=False)
         root.call_on_fit_task_begin(estimator=self, **data)
         result, is_enough = self._run_once(task, batches, root, first_id=0)
         if noise.needs_two_fits and not is_enough:
             task = self._with_noise_after(result, task, noise)
-            result, _ = self._run_once(task, batches, root, first_id=len(batches))
+            result, is_enough = self._run_once(task, batches, root, first_id=len(batches))
+        if task.has_strengths and task.noise.common is None and not is_enough:
+            levels = _with_misfit(result, task)
+            if levels.misfit > 1:
+                task = self._with_noise(task, levels)
+                result, _ = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
         attributes = {**self._given_attributes(task.experiments), **result.attributes()}
         root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
         return result
@@ -222,7 +235,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         """The same task, with the noise levels that follow from what a first run has found."""
         system = getattr(result, "weights", result.adjacency), result.theta_refitted
         residuals = task.experiments.outputs - task.predict(*system)
-        levels = noise.after(residuals, task.predict(*system, np.eye(len(result.adjacency))))
+        return self._with_noise(task, noise.after(residuals, task.predict(*system, np.eye(len(result.adjacency)))))
+
+    def _with_noise(self, task: SamplingTask, levels: NoiseLevels) -> SamplingTask:
         kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
         return replace(task, noise=levels, kernels=kernels)
 
@@ -276,11 +291,13 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         draws = draws._replace(weight=weight)
         theta_samples = draws.pooled(draws.theta)
         # What was given is reported as it was given, and not as single precision has it.
-        given = task.noise.common
+        given = task.noise.noise_std
         noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
         point = self._point_estimate(draws, task)
         probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
         diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
+        if task.has_strengths:
+            diagnostics["misfit"] = task.noise.misfit
         noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
         stopped = any(_was_stopped(batch, task) for batch in batches)
         common: dict[str, Any] = dict(
@@ -298,7 +315,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             diagnostics=diagnostics,
             draws=draws,
             findings=(
-                *fit_findings(diagnostics, noise_std, given is not None, task.experiments),
+                *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
                 *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
                 *([_STOPPED] if stopped else []),
             ),
@@ -433,6 +450,16 @@ def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
     if prior.has_independent_pairs:
         return 2  # exact with any number
     return max(2, n_unknown) if n_unknown <= _MOST_SINGLE_PAIRS else _N_PARTS
+
+
+def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
+    """The noise levels at which known non-edges look like non-edges."""
+    problem = task.problem(torch.float64)
+    weights = torch.tensor(getattr(result, "weights", result.adjacency), dtype=torch.float64, device=task.device)
+    theta = torch.tensor(result.theta_refitted, dtype=torch.float64, device=task.device)
+    with torch.no_grad(), torch_threads(1):
+        misfit = misfit_of(problem, problem.gather(weights), theta)
+    return NoiseLevels(float(np.sqrt(misfit.variance * misfit.factor)), task.noise.relative, misfit.factor)
 
 
 def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:

@@ -21,6 +21,7 @@ from ._kernel import (
     run_kernels,
 )
 from ._langevin import LangevinKernel, langevin_step
+from ._misfit import Misfit, misfit_of
 from ._modes import modes_of, weights_of_chains
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
@@ -41,6 +42,7 @@ __all__ = [
     "LangevinKernel",
     "Likelihood",
     "LogNormalSlab",
+    "Misfit",
     "Problem",
     "RandomSource",
     "Slab",
@@ -56,6 +58,7 @@ __all__ = [
     "fit_theta",
     "initial_state",
     "langevin_step",
+    "misfit_of",
     "modes_of",
     "propose_theta_globally",
     "rank_r_hat",
