@@ -136,7 +136,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         number of modes they are in and how much each chain counts, Monte Carlo errors, what another run would change,
         R-hat, effective sample size and traces. On the fit:
         "residual_std", the residuals' root mean square; "ridge_error", that of ridge regression for experiments that
-        are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs.
+        are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs. With
+        strengths, "misfit": by how much evidence was discounted as the filter does not explain all of the outputs.
     known_edges_ : KnownEdges
         What was known.
     filter_ : GraphFilter

@@ -215,7 +215,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _run(self, task: SamplingTask, noise: NoiseModel) -> PosteriorResult:
         """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
         data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
-        n_fits = 1 + noise.needs_two_fits + task.has_strengths
+        n_fits = 1 + noise.needs_two_fits + (task.has_strengths and noise.given is None)
         root = self._init_callback_context(max_subtasks=n_fits * len(batches), sequential_subtasks=False)
         root.call_on_fit_task_begin(estimator=self, **data)
         result, is_enough = self._run_once(task, batches, root, first_id=0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from scipy.stats import chi2
 from torch import Tensor
 
 from ..filters._edge_derivatives import EdgeDerivatives
@@ -21,13 +22,15 @@ from ._problem import Problem
 __all__ = ["Misfit", "misfit_of"]
 
 # Non-edges that are looked at, evenly spread over all of them.
-_MOST_PAIRS = 1000
+_MOST_PAIRS = 500
 # Derivatives are differences over a change by this share of the largest strength, in double precision.
 _PROBE = 1e-6
+# Eigenvalues, relative to the largest, that are rounding errors.
+_SINGULAR = 1e-10
 # A pair tells nothing if what was fitted can do all but this share of what it can do.
 _SMALLEST_SHARE = 1e-6
-# Squares that are on average no more than so many standard errors above one may be noise.
-_N_STANDARD_ERRORS = 4.0
+# Squares that noise would make so large with at least this probability may be noise.
+_SIGNIFICANT = 1e-3
 
 
 class Misfit(NamedTuple):
@@ -55,20 +58,26 @@ def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
         Its factor is one where the difference may be due to chance, or where nothing can be told.
     """
     absent, fitted = _some_absent(problem), problem.space.select((strengths != 0).nonzero()[:, 0])
-    n_left = problem.n_measured - fitted.n_free - len(theta)
-    if not absent.n_free or n_left < 1:
+    if not absent.n_free:
         return Misfit(0.0, 1.0)
     near = _near(problem, strengths, theta, fitted, absent)
-    inverse = torch.linalg.pinv(near.gram, hermitian=True)
-    variance = float(near.squares - near.pull @ inverse @ near.pull) / n_left
+    # Where only the product of theta and strengths matters, what was fitted is more than what can be.
+    rank = int(torch.linalg.matrix_rank(near.gram, rtol=_SINGULAR, hermitian=True))
+    inverse = torch.linalg.pinv(near.gram, rtol=_SINGULAR, hermitian=True)
+    variance = float(near.squares - near.pull @ inverse @ near.pull) / max(1, problem.n_measured - rank)
     slope = near.slope - near.cross @ inverse @ near.pull
-    curvature = near.curvature - ((near.cross @ inverse) * near.cross).sum(-1)
-    is_told = curvature > _SMALLEST_SHARE * near.curvature
-    n_told = int(is_told.sum())
-    if variance <= 0 or not n_told:
+    products = near.products - near.cross @ inverse @ near.cross.mT
+    curvature = products.diagonal()
+    is_told = curvature > _SMALLEST_SHARE * near.products.diagonal()
+    if variance <= 0 or rank >= problem.n_measured or not is_told.any():
         return Misfit(0.0, 1.0)
-    factor = float((slope[is_told] ** 2 / curvature[is_told]).mean()) / variance
-    return Misfit(variance, factor if factor > 1 + _N_STANDARD_ERRORS * (2 / n_told) ** 0.5 else 1.0)
+    scale = curvature[is_told].rsqrt()
+    correlation = scale[:, None] * products[is_told][:, is_told] * scale
+    factor = float((slope[is_told] * scale).square().mean()) / variance
+    # Squares of correlated numbers vary as much as those of fewer that are not.
+    n_independent = float(len(scale) ** 2 / correlation.square().sum())
+    largest = chi2.isf(_SIGNIFICANT, n_independent) / n_independent
+    return Misfit(variance, factor if factor > largest else 1.0)
 
 
 class _Near(NamedTuple):
@@ -78,7 +87,7 @@ class _Near(NamedTuple):
     pull: Tensor  # (n,) of the residuals with what was fitted
     gram: Tensor  # (n, n)
     slope: Tensor  # (non-edges,) of the residuals with non-edges
-    curvature: Tensor  # (non-edges,) of non-edges, each with itself
+    products: Tensor  # (non-edges, non-edges)
     cross: Tensor  # (non-edges, n)
 
 
@@ -102,7 +111,7 @@ def _near(problem: Problem, strengths: Tensor, theta: Tensor, fitted: EdgeSpace,
         pull=torch.cat([by_fitted.along(residuals), (by_theta * residuals[:, None]).sum((-2, -1))], 1)[0],
         gram=torch.cat([upper, lower], 1)[0],
         slope=by_absent.along(residuals)[0],
-        curvature=by_absent.squares()[0],
+        products=by_absent.products(by_absent)[0],
         cross=torch.cat([by_absent.products(by_fitted), by_absent.along_many(by_theta)], 2)[0],
     )
 
