@@ -167,8 +167,8 @@ def draw_identifier(rng, system):
         return kind(system.filter, **sampling_settings(rng, system), random_state=int(rng.integers(1000)))
     if kind is identifiers.AdamSystemIdentifier:
         rates = {"learning_rate": pick(rng, 0.01, 0.3), "l1_penalty": pick(rng, 0.0, 1.0)}
-        n_iterations = int(rng.integers(1, 20))
-        return kind(system.filter, **rates, n_iterations=n_iterations, random_state=int(rng.integers(1000)))
+        rates |= {"edge_weights": pick(rng, "binary", "positive"), "n_iterations": int(rng.integers(1, 20))}
+        return kind(system.filter, **rates, random_state=int(rng.integers(1000)))
     settings = {"threshold": pick(rng, None, None, 0.0, 0.5, 1.0)}
     if kind is identifiers.GraphicalLassoIdentifier:
         settings |= {"alpha": pick(rng, None, 0.3), "assume_centered": bool(rng.integers(2))}

@@ -3,94 +3,80 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from sklearn.utils._param_validation import StrOptions
 
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
-from ..samplers import AdamState, ChainRNG, Problem, adam_step, initial_state
+from ..samplers import ChainRNG, Slab
 from ._base import BaseSystemIdentifier
 from ._chains import problem_of
+from ._descent import BinaryEntries, DescentSettings, StrengthEntries, maximise_likelihood
+from ._edge_weights import SLABS, check_edge_weights, weight_matrices
 from ._estimates import refit_theta
 from ._following import FitFollower, has_callbacks
 from ._result import Experiments, Identification
+from ._strengths import Strengths, cross_fit, read_edges
 
 __all__ = ["AdamSystemIdentifier"]
 
 
-# A penalty of this size, for outputs of unit size, is all that single precision sees of the loss.
-_LARGEST_PENALTY = 1e15
 # Far beyond the units of any data in single precision, and within the range in which squares are floats.
 _NOISE_RANGE = (1e-100, 1e100)
 # Larger numbers leave single precision, in which the steps are taken.
 _LARGEST_STEP = 1e30
+# Of the usual strength, and no longer told from zero when strengths are compared.
+_SMALLEST_STRENGTH = 1e-3
 
 
-class _Optimum(NamedTuple):
-    pairs: Tensor  # (1, unknown pairs), between 0 and 1
-    theta: Tensor  # (1, parameters)
+class _Fit(NamedTuple):
+    """One descent, in numpy."""
+
+    entries: FloatArray  # (free pairs,), between 0 and 1, or strengths
+    theta: FloatArray  # (parameters,)
     losses: list[float]
+    noise_std: float  # root mean square of the residuals
 
 
-def _output_unit(problem: Problem, pairs: Tensor, theta: Tensor) -> float:
-    """Root mean square of the outputs that were measured or of those predicted at the start, whichever is larger."""
-    residuals = problem.residuals(problem.assemble(pairs), theta).double()
-    outputs = torch.stack([problem.targets.double(), problem.targets.double() - residuals[0]])
-    unit = float((outputs.square().sum((-2, -1)) / problem.n_measured).sqrt().max())
-    if not math.isfinite(unit):
-        raise FloatingPointError(
-            "the outputs of the filter are infinite or nan at the start of the fit; check the filter and its initial "
-            "range, and bring X and Y to units in which they are near one."
-        )
-    # Squares of the residuals, and of what they are divided by, are taken in single precision.
-    single = torch.finfo(problem.targets.dtype)
-    if unit and not 10 * single.tiny**0.5 < unit < 0.1 * (single.max / problem.n_measured) ** 0.5:
-        raise FloatingPointError(
-            f"the outputs have a root mean square of {unit:.3g}, whose square is beyond single precision; bring X and "
-            f"Y to units in which they are near one."
-        )
-    return unit or 1.0
+@dataclass(frozen=True)
+class _Descent:
+    """Descents from the same start on the same data, given more or less of the graph."""
+
+    experiments: Experiments
+    slab: Slab | None  # None where all edges are alike
+    settings: DescentSettings
+    seeds: list[int]
+    device: torch.device
+
+    def fit(self, known: KnownEdges, follower: FitFollower | None = None) -> _Fit:
+        experiments = replace(self.experiments, known=known)
+        problem = problem_of(experiments, self.device, has_strengths=self.slab is not None)
+        form = BinaryEntries() if self.slab is None else StrengthEntries.for_problem(self.slab, problem)
+        with torch.no_grad(), torch_threads(1):
+            optimum = maximise_likelihood(problem, form, ChainRNG(self.seeds, self.device), self.settings, follower)
+            residuals = problem.residuals(problem.assemble(optimum.entries), optimum.theta).double()
+        if not (torch.isfinite(residuals).all() and math.isfinite(optimum.losses[-1])):
+            learning_rate = self.settings.learning_rate
+            raise FloatingPointError(
+                f"the likelihood became infinite or nan; use a smaller learning_rate than {learning_rate!r}."
+            )
+        entries, theta = (tensor[0].double().cpu().numpy() for tensor in (optimum.entries, optimum.theta))
+        noise_std = float((residuals.square().sum() / problem.n_measured).sqrt())
+        return _Fit(entries, theta, optimum.losses, noise_std)
 
 
-def maximise_likelihood(
-    problem: Problem,
-    rng: ChainRNG,
-    noise_std: float,
-    n_iterations: int,
-    learning_rate: float,
-    l1_penalty: float,
-    follower: FitFollower | None = None,
-) -> _Optimum:
-    """Adam on the unknown pairs and theta together; after every step the pairs are clipped to [0, 1].
-
-    A factor of the loss does not change Adam's steps, but for the constant that keeps it from dividing by zero. So the
-    loss is minimised for outputs of unit size, whatever the units of the data, and told for the noise level that was
-    given. The follower is told of every step, and may end it all.
-    """
-    pairs, theta, one = initial_state(problem, rng, 1.0)
-    unit = _output_unit(problem, pairs, theta)
-    relative_noise = noise_std / unit
-    penalty = min(l1_penalty * relative_noise**2, _LARGEST_PENALTY)
-    constant = problem.n_measured * math.log(noise_std)
-    given_noise = one.double() * noise_std
-    pairs_adam, theta_adam = AdamState.zeros_like(pairs), AdamState.zeros_like(theta)
-    losses = []
-    for _ in range(n_iterations):
-        likelihood = problem.likelihood(problem.assemble(pairs), theta, unit * one)
-        half_squares = -float(likelihood.log_likelihood.double().sum()) - problem.n_measured * math.log(unit)
-        losses.append(l1_penalty * float(pairs.sum()) + half_squares / relative_noise**2 + constant)
-        pairs, pairs_adam = adam_step(pairs, penalty - likelihood.pair_gradient, pairs_adam, learning_rate)
-        theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
-        pairs, theta = pairs.clamp(0, 1), problem.filter.constrain(theta)
-        if follower is not None and follower(pairs, theta, given_noise):
-            break
-    return _Optimum(pairs, theta, losses)
+def _log_strengths(fit: _Fit, known: KnownEdges) -> FloatArray:
+    """Logarithms of the strengths (nodes, nodes) over that of a usual known edge, which is one where none is known."""
+    sizes = np.abs(weight_matrices(fit.entries, known))
+    of_known_edges = sizes[known.values == 1]
+    usual = float(np.median(of_known_edges)) if of_known_edges.size else 1.0
+    return np.asarray(np.log(np.maximum(sizes, _SMALLEST_STRENGTH * usual) / usual))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +85,30 @@ class _AdamResult(Identification):
     theta_standard_error: FloatArray  # (parameters,)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _WeightedAdamResult(_AdamResult):
+    weights: FloatArray  # (nodes, nodes)
+
+
 class AdamSystemIdentifier(BaseSystemIdentifier):
     """Identify a graph by maximising the likelihood over matrices with entries between 0 and 1.
 
     The paper's baseline "Adam optimizer". Besides the attributes below it has those of `BaseSystemIdentifier`.
 
+    Where edges have strengths, those of all pairs that may be edges are found first. What strength an edge has is then
+    learned from the known pairs: a fifth of them at a time is hidden and found like the unknown ones, and a logistic
+    regression tells edges from the others by the logarithm of their strength. Where no edges or no non-edges are known,
+    the cut is the one that splits the logarithms into two groups of least variance. At last the strengths of the graph
+    that results are fitted alone. All in all these are seven fits instead of one.
+
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
         The process.
+    edge_weights : {"binary", "positive", "signed"}, default="binary"
+        Whether all edges are alike, or have strengths above zero or of either sign. Known edges may come with their
+        strengths, see `KnownEdges`, which are kept. Where none does, most filters have a parameter that multiplies all
+        strengths, and only products of the two mean something.
     directed : bool, default=False
         Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
         `adjacency_[i, j]`: the output of i depends on the input of j.
@@ -116,11 +117,13 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     n_iterations : int, default=1000
         Steps.
     learning_rate : float, default=0.01
-        Adam's learning rate for pairs and theta.
+        Adam's learning rate for pairs and theta: for logarithms of positive strengths, and signed ones in units of the
+        known strengths.
     l1_penalty : float, default=0.0
-        Weight of the sum of the unknown pairs, which favours sparse graphs.
+        Weight of the sum of the unknown pairs, which favours sparse graphs; of their strengths, in units of the known
+        ones, where edges have strengths.
     threshold : float, default=0.5
-        A pair is an edge where it ends above this.
+        A pair is an edge where its entry of `edge_probabilities_` ends above this.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
         Which nodes the columns of Y belong to.
     device : str, default="cpu"
@@ -131,23 +134,28 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     Attributes
     ----------
     theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters, which go with the relaxed matrix.
+        The filter's parameters, which go with the relaxed matrix, or with `weights_` where edges have strengths.
     theta_refitted_ : ndarray of shape (n_parameters,)
-        Their maximum-likelihood fit on `adjacency_`.
+        Their maximum-likelihood fit on `adjacency_`, or on `weights_`.
     theta_standard_error_ : ndarray of shape (n_parameters,)
         Standard errors of `theta_refitted_`; infinite where the data do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        The relaxed matrix. Its entries rank the pairs, but are not probabilities.
+        The relaxed matrix. Its entries rank the pairs, but are not probabilities. Where edges have strengths, what the
+        logistic regression makes of them, which is calibrated as far as known and unknown pairs are alike.
+    weights_ : ndarray of shape (n_nodes, n_nodes)
+        Strengths of the edges of `adjacency_`, zero elsewhere; what was given where a strength is known. Only where
+        edges have strengths.
     noise_std_ : float
         Root mean square of the residuals.
     diagnostics_ : dict
-        "loss", one entry a step.
+        "loss", one entry a step, and "calibrated", whether known pairs set what strength an edge has, where it has one.
     n_features_in_ : int
         The number of nodes.
 
     See Also
     --------
     LangevinSystemIdentifier : Sampling, with a prior.
+    ConstrainedLeastSquaresIdentifier : Strengths in a fraction of the time, for filters in which they stand linearly.
 
     Examples
     --------
@@ -161,10 +169,23 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     >>> known = hide_edges(wheel, fraction=0.5, random_state=0)
     >>> AdamSystemIdentifier("polynomial", random_state=0).fit(X, Y, known).theta_.round(1)
     array([1. , 0.5, 0.2])
+
+    Edges of different strengths, those of known edges among what is known:
+
+    >>> import numpy as np
+    >>> from sklearn_graphid import KnownEdges
+    >>> nx.set_edge_attributes(wheel, {edge: 0.5 + 0.2 * n for n, edge in enumerate(wheel.edges)}, "weight")
+    >>> strengths = nx.to_numpy_array(wheel)
+    >>> X, Y = make_system(strengths, "polynomial", theta, n_experiments=40, noise_std=0.1, random_state=0)
+    >>> told = KnownEdges(known.mask, known.values, weights=np.where(known.values, strengths, 0))
+    >>> identifier = AdamSystemIdentifier("polynomial", edge_weights="positive", random_state=0).fit(X, Y, told)
+    >>> bool(abs(identifier.weights_ - strengths).max() < 0.02)
+    True
     """
 
     _parameter_constraints = {
         **BaseSystemIdentifier._parameter_constraints,
+        "edge_weights": [StrOptions(set(SLABS))],
         "directed": ["boolean"],
         "noise_std": [NumberInterval(Real, *_NOISE_RANGE, closed="both")],
         "n_iterations": [NumberInterval(Integral, 1, None, closed="left")],
@@ -179,6 +200,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         self,
         filter: Any = "polynomial",
         *,
+        edge_weights: str = "binary",
         directed: bool = False,
         noise_std: float = 1.0,
         n_iterations: int = 1000,
@@ -190,6 +212,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         random_state: Any = None,
     ):
         self.filter = filter
+        self.edge_weights = edge_weights
         self.directed = directed
         self.noise_std = noise_std
         self.n_iterations = n_iterations
@@ -200,39 +223,62 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         self.device = device
         self.random_state = random_state
 
+    @property
+    def _uses_known_weights(self) -> bool:
+        return SLABS[self.edge_weights] is not None
+
     def _identify(self, experiments: Experiments) -> Identification:
-        device = resolve_device(self.device)
-        problem = problem_of(experiments, device)
-        rng = ChainRNG(draw_seeds(self.random_state, 1), device)
+        check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
+        settings = DescentSettings(self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty)
+        seeds, device = draw_seeds(self.random_state, 1), resolve_device(self.device)
+        descent = _Descent(experiments, SLABS[self.edge_weights], settings, seeds, device)
         root = self._init_callback_context(max_subtasks=self.n_iterations)
         root.call_on_fit_task_begin(estimator=self, **experiments.given)
         follower = FitFollower(self, root, experiments, "step") if has_callbacks(self) else None
-        settings = (self.noise_std, self.n_iterations, self.learning_rate, self.l1_penalty)
-        with torch.no_grad(), torch_threads(1):
-            optimum = maximise_likelihood(problem, rng, *settings, follower)
-            residuals = problem.residuals(problem.assemble(optimum.pairs), optimum.theta)
-        if not (torch.isfinite(residuals).all() and math.isfinite(optimum.losses[-1])):
-            raise FloatingPointError(
-                f"the likelihood became infinite or nan; use a smaller learning_rate than {self.learning_rate!r}."
-            )
-        precise = problem_of(experiments, device, torch.float64)
-        result = self._estimates(optimum, residuals, precise, experiments.known)
+        fit = descent.fit(experiments.known, follower)
+        result = self._estimates(fit, descent) if descent.slab is None else self._weighted_estimates(fit, descent)
         attributes = {**self._given_attributes(experiments), **result.attributes()}
         root.call_on_fit_task_end(estimator=self, **experiments.given, reconstruction_attributes=attributes)
         return result
 
-    def _estimates(self, optimum: _Optimum, residuals: Tensor, precise: Problem, known: KnownEdges) -> _AdamResult:
-        pairs = optimum.pairs[0].double().cpu().numpy()
-        theta = optimum.theta[0].double().cpu().numpy()
-        adjacency = known.fill(pairs > self.threshold)
-        # The noise level that was given weighs the penalty and is no measurement, so the residuals tell of the noise.
-        refit = refit_theta(precise, adjacency, theta, noise_std=None)
+    def _estimates(self, fit: _Fit, descent: _Descent) -> _AdamResult:
+        known = descent.experiments.known
+        adjacency = known.fill(fit.entries > self.threshold)
         return _AdamResult(
-            edge_probabilities=known.fill(pairs),
+            edge_probabilities=known.fill(fit.entries),
             adjacency=adjacency.astype(np.int64),
-            theta=theta,
-            theta_refitted=refit.theta,
-            theta_standard_error=refit.standard_error,
-            noise_std=float((residuals.double().square().sum() / precise.n_measured).sqrt()),
-            diagnostics={"loss": np.array(optimum.losses)},
+            noise_std=fit.noise_std,
+            diagnostics={"loss": np.array(fit.losses)},
+            **_thetas(fit, descent, adjacency),
         )
+
+    def _weighted_estimates(self, fit: _Fit, descent: _Descent) -> _WeightedAdamResult:
+        known = descent.experiments.known
+        # A callback may have stopped the first fit; those that are compared with it go as far.
+        descent = replace(descent, settings=descent.settings._replace(n_iterations=len(fit.losses)))
+
+        def strengths_given(given: KnownEdges) -> Strengths:
+            return Strengths(_log_strengths(fit if given is known else descent.fit(given), given), {})
+
+        reading = read_edges(cross_fit(strengths_given, known).matrix, known, self.threshold)
+        adjacency = known.fill(reading.edges)
+        # Strengths that are given up have had a part in the fit of the others, which are fitted again without them.
+        graph = KnownEdges(np.ones_like(known.mask), adjacency, weights=known.weights, directed=known.directed)
+        final = descent.fit(graph)
+        weights = weight_matrices(final.entries, graph)
+        return _WeightedAdamResult(
+            edge_probabilities=known.fill(reading.probabilities),
+            adjacency=adjacency.astype(np.int64),
+            weights=weights,
+            noise_std=final.noise_std,
+            diagnostics={"loss": np.array(fit.losses), "calibrated": reading.calibrated},
+            **_thetas(final, descent, weights),
+        )
+
+
+def _thetas(fit: _Fit, descent: _Descent, matrix: FloatArray) -> dict[str, Any]:
+    """theta as it was found, and its best fit on the final matrix."""
+    precise = problem_of(descent.experiments, descent.device, torch.float64)
+    # The noise level that was given weighs the penalty and is no measurement, so the residuals tell of the noise.
+    refit = refit_theta(precise, matrix, fit.theta, noise_std=None)
+    return {"theta": fit.theta, "theta_refitted": refit.theta, "theta_standard_error": refit.standard_error}

@@ -174,7 +174,7 @@ def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = 
         Edges and probabilities of the unknown pairs.
     """
     strengths = matrix[known.unknown_pairs()]
-    rows, columns = EdgeSpace.of_mask(known.mask & np.isfinite(matrix)).ends()
+    rows, columns = EdgeSpace.of_mask(known.mask & np.isfinite(matrix), known.directed).ends()
     reference, is_edge = matrix[rows, columns], known.values[rows, columns] == 1
     calibrated = bool(is_edge.any() and not is_edge.all())
     if calibrated:
@@ -220,7 +220,7 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
         hidden = pairs.select(dealt[fold::_N_FOLDS])
         mask = known.mask.copy()
         hidden.write(mask, False)
-        unseen = strengths_given(KnownEdges(mask, known.values))
+        unseen = strengths_given(KnownEdges(mask, known.values, weights=known.weights, directed=known.directed))
         hidden.write(matrix, hidden.gather(unseen.matrix))
         full = full._replace(warning=full.warning or unseen.warning)
     return full._replace(matrix=matrix)

@@ -23,6 +23,7 @@ IDENTIFIERS = {
     "no-prior": LikelihoodLangevinIdentifier("heat", **BRIEF),
     "strengths": LangevinSystemIdentifier("heat", edge_weights="positive", **BRIEF),
     "adam": AdamSystemIdentifier("heat", n_iterations=5, random_state=0),
+    "adam-strengths": AdamSystemIdentifier("heat", edge_weights="positive", n_iterations=5, random_state=0),
 }
 # The steps of each batch of chains in their order. Their numbers go on from one kernel to the next.
 STEPS = {
@@ -31,6 +32,7 @@ STEPS = {
     "no-prior": ["annealing level"] * 3 + ["sweep"] * 4,
     "strengths": ["sweep"] * 4,
     "adam": ["step"] * 5,
+    "adam-strengths": ["step"] * 5,
 }
 
 

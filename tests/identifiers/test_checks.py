@@ -25,6 +25,7 @@ IDENTIFIERS = [
     identifiers.LikelihoodLangevinIdentifier("heat", **SHORT),
     identifiers.AdamSystemIdentifier(n_iterations=10),
     identifiers.AdamSystemIdentifier("arma", n_iterations=10),
+    identifiers.AdamSystemIdentifier(edge_weights="positive", n_iterations=5),
     identifiers.ConstrainedLeastSquaresIdentifier(),
     identifiers.ConstrainedLeastSquaresIdentifier(PolynomialFilter(1), edge_weights="signed"),
     identifiers.RidgeSystemIdentifier(),

@@ -363,22 +363,35 @@ def test_a_fit_without_strengths_forgets_those_of_the_last():
     assert list(identifier.to_pandas_edgelist())[-1] == "known"
 
 
+@pytest.mark.parametrize("kind", [LangevinSystemIdentifier, AdamSystemIdentifier])
 @pytest.mark.parametrize(
     ("settings", "known", "message"),
     [
         ({}, with_weights(KNOWN, -POSITIVE, GRAPH == 1), "a known edge has the strength -.*edge_weights='signed'"),
         ({"edge_weights": "binary"}, with_weights(KNOWN, POSITIVE, GRAPH == 1), "edge_weights='binary' takes all"),
         ({"edge_weights": "signed", "filter": "steady-state"}, KNOWN, "'signed' does not go with SteadyStateFilter"),
-        ({"n_sweeps": 0}, KNOWN, "n_sweeps=0 with edge_weights='positive'; expected at least 1"),
-        ({"temperature": 0.5}, KNOWN, "temperature=0.5 with edge_weights='positive'; expected 1"),
         ({"edge_weights": "any"}, KNOWN, "edge_weights"),
     ],
 )
-def test_settings_that_do_not_go_together(settings, known, message):
-    identifier = LangevinSystemIdentifier(**{"filter": FIRST_ORDER, "edge_weights": "positive", **settings})
+def test_strengths_that_do_not_go_with_the_rest(kind, settings, known, message):
+    identifier = kind(**{"filter": FIRST_ORDER, "edge_weights": "positive", **settings})
     X, Y = simulate(POSITIVE)
     with pytest.raises(ValueError, match=message):
         identifier.fit(X, Y, known)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_sweeps": 0}, "n_sweeps=0 with edge_weights='positive'; expected at least 1"),
+        ({"temperature": 0.5}, "temperature=0.5 with edge_weights='positive'; expected 1"),
+    ],
+)
+def test_settings_of_the_sampler_that_do_not_go_with_strengths(settings, message):
+    identifier = LangevinSystemIdentifier(FIRST_ORDER, edge_weights="positive", **settings)
+    X, Y = simulate(POSITIVE)
+    with pytest.raises(ValueError, match=message):
+        identifier.fit(X, Y, KNOWN)
 
 
 def test_strengths_need_edges():
