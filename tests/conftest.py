@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 from sklearn_graphid.datasets import hide_edges, make_system
 
@@ -35,6 +36,10 @@ _DRAW_GLOBALLY = (
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "draws_globally: the test may draw from numpy's global generator")
+    # pytest runs as many processes as there are cores. With as many threads in each they mostly wait for one another:
+    # small matrices took four times the processor's time.
+    threadpool_limits(1)
+    torch.set_num_threads(1)
 
 
 # Docstring examples of what needs an optional library, which a checkout need not have.
