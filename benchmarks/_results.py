@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import warnings
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import sklearn_graphid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,12 +51,36 @@ def _cell(value: Any, form: str) -> str:
 
 def publish(name: str, text: str, rows: Any = None) -> None:
     """Print the tables, and write them and the rows that they come from to the folder of results."""
-    stem = RESULTS / name
     RESULTS.mkdir(exist_ok=True)
-    stem.with_suffix(".md").write_text(text + "\n")
+    (RESULTS / name).with_suffix(".md").write_text(text + "\n")
     if rows is not None:
-        stem.with_suffix(".json").write_text(json.dumps(rows, indent=2) + "\n")
+        write_rows(name, rows)
     print(text)
+
+
+def write_rows(name: str, rows: Any) -> None:
+    """Write the rows that tables come from to the folder of results, all or nothing."""
+    path = (RESULTS / name).with_suffix(".json")
+    RESULTS.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(rows, indent=2) + "\n")
+    unfinished.replace(path)
+
+
+def read_rows(name: str) -> list[dict[str, Any]]:
+    """The rows of an earlier run, none where there was no run."""
+    path = (RESULTS / name).with_suffix(".json")
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    return rows
+
+
+def code_version() -> str:
+    """A number that changes with the source of the package, so that rows of different code are told apart."""
+    package = Path(sklearn_graphid.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
 
 
 def all_fitted(frame: pd.DataFrame) -> pd.DataFrame:

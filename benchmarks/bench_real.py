@@ -1,26 +1,35 @@
 """Real networks, simulated by pandapower and wntr: who finds the hidden edges, and how strong they are?
 
     python benchmarks/bench_real.py                                   # needs pip install "sklearn-graphid[real]"
-    python benchmarks/bench_real.py --networks "57 buses, DC" --methods "constrained least squares" --seeds 3
+    python benchmarks/bench_real.py --resume                          # what a run before has left to do
+    python benchmarks/bench_real.py --networks "57 buses, DC" --k 10 50 --methods "constrained least squares" --seeds 3
 
 Power grids: changes of the power fed in, and of voltage angles, by DC and by AC power flow. Water: changes of demands,
 and of heads. 30% of the pairs are unknown; the noise is a share of the root mean square of the outputs, and is not
 told. A seed draws inputs, noise and hidden pairs. Lines and pipes differ in strength by orders of magnitude, of which a
 method that takes all edges for alike knows nothing.
+
+Rows are written as they come. `--resume` keeps those that this version of the package and of the method has made,
+drops others, and adds what is asked for and not there yet; table and figure then show all rows.
+
+One Lasso for each node, the usual way for directed systems, is in bench_directed.py. Here the potentials follow from
+the inverse of a matrix, of which it would find the entries and not the edges.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from _results import RESULTS, all_fitted, command_line, publish, table
+from _results import RESULTS, all_fitted, code_version, command_line, publish, read_rows, table, write_rows
 from sklearn.metrics import average_precision_score
 
 from sklearn_graphid import (
+    AdamSystemIdentifier,
     ConstrainedLeastSquaresIdentifier,
     LangevinSystemIdentifier,
     RidgeSystemIdentifier,
@@ -51,7 +60,11 @@ METHODS: dict[str, Callable[[GraphFilter], Any]] = {
     "constrained least squares": ConstrainedLeastSquaresIdentifier,
     "ridge": RidgeSystemIdentifier,
     "smooth signals": SmoothSignalIdentifier,
+    "Adam, strengths": lambda filter: AdamSystemIdentifier(filter, edge_weights="positive", random_state=0),
 }
+DEFAULT_METHODS = list(METHODS)[:5]
+# What tells the rows apart.
+KEY = ("network", "noise", "K", "method", "name")
 # What is averaged over the seeds: the head of the column, and the name in a row of measures.
 COLUMNS = {
     "F1": "edge_f1",
@@ -63,14 +76,19 @@ COLUMNS = {
 }
 
 
-def make_data(network: str, n_experiments: int, noise: float, n_seeds: int) -> tuple[list[System], list[Any]]:
+def make_data(network: str, n_experiments: int, noise: float, seeds: list[int]) -> tuple[list[System], list[Any]]:
     """Systems, and what the loader returned for each."""
-    loaded = [NETWORKS[network](n_experiments, noise=noise, random_state=seed) for seed in range(n_seeds)]
+    loaded = [NETWORKS[network](n_experiments, noise=noise, random_state=seed) for seed in seeds]
     systems = []
-    for seed, data in enumerate(loaded):
+    for seed, data in zip(seeds, loaded, strict=True):
         known = hide_edges(data.adjacency, UNKNOWN, random_state=seed)
         systems.append(System(data.X, data.Y, known, true_adjacency=data.adjacency, name=str(seed)))
     return systems, loaded
+
+
+def made_by(method: str) -> str:
+    """The settings of a method and the version of the package, on which its rows depend."""
+    return f"{METHODS[method](SteadyStateFilter())!r}, unknown={UNKNOWN}, code={code_version()}"
 
 
 def measure(method: str, systems: list[System], loaded: list[Any], n_jobs: int) -> list[dict[str, Any]]:
@@ -91,22 +109,54 @@ def strength_error(fitted: Any, weights: np.ndarray, pairs: Any) -> float | None
     """The median relative error on hidden edges; None for a method without strengths."""
     if not hasattr(fitted, "weights_"):
         return None
-    # Without a known strength the sampler's have a unit of their own, and theta has the scale; those of least squares
-    # are in the units of the data.
-    scale = fitted.theta_[0] if hasattr(fitted, "weights_std_") else 1.0
+    # Without a known strength theta has their scale; but those of least squares are in the units of the data.
+    scale = 1.0 if isinstance(fitted, ConstrainedLeastSquaresIdentifier) else fitted.theta_[0]
     true, found = weights[pairs], fitted.weights_[pairs] / scale
     return float(np.median(np.abs(found - true)[true != 0] / np.abs(true[true != 0])))
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the seeds, and the standard error of F1."""
-    means = {}
-    for head, key in COLUMNS.items():
-        values = [row[key] for row in rows]
-        means[head] = None if None in values else float(np.mean(values))
-        if head == "F1":
-            means["standard error"] = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return means
+def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows that are there already and those that are asked for, each written as soon as it is made."""
+    versions = {method: made_by(method) for method in METHODS}
+    rows: list[dict[str, Any]] = []
+    if arguments.resume:
+        before = read_rows(arguments.output)
+        rows = [row for row in before if row.get("made_by") == versions.get(row["method"])]
+        print(f"{len(rows)} rows are kept, and {len(before) - len(rows)} of other code or settings dropped.")
+    done = {tuple(row[part] for part in KEY) for row in rows}
+    cells = itertools.product(arguments.networks, arguments.noise, arguments.k, arguments.methods)
+    for network, noise, n_experiments, method in cells:
+        setting = {"network": network, "noise": noise, "K": n_experiments, "method": method}
+        seeds = [seed for seed in range(arguments.seeds) if (*setting.values(), str(seed)) not in done]
+        if not seeds:
+            continue
+        systems, loaded = make_data(network, n_experiments, noise, seeds)
+        measured = measure(method, systems, loaded, arguments.n_jobs)
+        rows += [setting | row | {"made_by": versions[method]} for row in measured]
+        write_rows(arguments.output, rows)
+        print(*setting.values(), f"F1 {np.mean([row['edge_f1'] for row in measured]):.3f}", sep=", ", flush=True)
+    return sorted(rows, key=_place)
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Where a row stands in the table."""
+    return list(NETWORKS).index(row["network"]), row["noise"], row["K"], list(METHODS).index(row["method"]), row["name"]
+
+
+def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each network, noise, number of experiments and method: means over the seeds, standard error of F1."""
+    lines = []
+    for setting, group in itertools.groupby(rows, key=lambda row: {part: row[part] for part in KEY[:-1]}):
+        members = list(group)
+        line: dict[str, Any] = setting | {"seeds": len(members)}
+        for head, key in COLUMNS.items():
+            values = [row[key] for row in members]
+            line[head] = None if None in values else float(np.mean(values))
+            if head == "F1":
+                spread = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
+                line["standard error"] = spread if spread is None else float(spread)
+        lines.append(line)
+    return lines
 
 
 def draw(name: str, rows: list[dict[str, Any]]) -> None:
@@ -140,27 +190,20 @@ def main() -> None:
     """Read the command line."""
     parser = command_line(__doc__, quick="14 buses and Net1, 10 experiments, one seed", n_jobs=True)
     parser.add_argument("--networks", nargs="+", choices=list(NETWORKS), default=DEFAULT_NETWORKS)
-    parser.add_argument("--n-experiments", nargs="+", type=int, default=[5, 10, 20, 50], metavar="K")
-    parser.add_argument("--noise", nargs="+", type=float, default=[0.01, 0.05])
+    parser.add_argument("--k", nargs="+", type=int, default=[5, 10, 20, 50], help="how many experiments")
+    parser.add_argument("--noise", nargs="+", type=float, default=[0.01, 0.05], help="shares of the outputs")
     parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=DEFAULT_METHODS)
     parser.add_argument("--output", default="real", help="the name of the files of results")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of an earlier run")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.output, arguments.networks = "real_quick", ["14 buses, DC", "water, Net1"]
-        arguments.n_experiments, arguments.noise, arguments.seeds = [10], [0.01], 1
-    rows, details = [], []
-    settings = itertools.product(arguments.networks, arguments.noise, arguments.n_experiments)
-    for network, noise, n_experiments in settings:
-        systems, loaded = make_data(network, n_experiments, noise, arguments.seeds)
-        for method in arguments.methods:
-            setting = {"network": network, "noise": noise, "K": n_experiments, "method": method}
-            measured = measure(method, systems, loaded, arguments.n_jobs)
-            details += [setting | row for row in measured]
-            rows.append(setting | summary(measured))
-            print({key: round(value, 3) if isinstance(value, float) else value for key, value in rows[-1].items()})
-    publish(arguments.output, table(rows[0], [row.values() for row in rows]), details)
-    draw(arguments.output, rows)
+        arguments.k, arguments.noise, arguments.seeds = [10], [0.01], 1
+    rows = run(arguments)
+    lines = summaries(rows)
+    publish(arguments.output, table(lines[0], [line.values() for line in lines]), rows)
+    draw(arguments.output, lines)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""Benchmarks that go on where they have stopped, with what they measure replaced by a count."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def bench_real(monkeypatch, tmp_path):
+    """The benchmark of real networks, whose rows say how many have been measured before them."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    results, bench = import_module("_results"), import_module("bench_real")
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    measured = []
+
+    def measure(method, seeds, loaded, n_jobs):
+        rows = []
+        for seed in seeds:
+            measured.append((method, seed))
+            rows.append({"name": str(seed), **dict.fromkeys(bench.COLUMNS.values(), float(len(measured)))})
+        return rows
+
+    monkeypatch.setattr(bench, "make_data", lambda network, n_experiments, noise, seeds: (seeds, None))
+    monkeypatch.setattr(bench, "measure", measure)
+    monkeypatch.setattr(bench, "draw", lambda name, lines: None)
+    bench.measured = measured
+    return bench
+
+
+def run(bench, monkeypatch, *options):
+    monkeypatch.setattr(sys, "argv", ["bench_real.py", "--networks", "14 buses, DC", "--k", "5", *options])
+    del bench.measured[:]
+    bench.main()
+    return bench.measured
+
+
+def test_a_run_is_resumed_where_rows_are_missing(bench_real, monkeypatch, tmp_path, capsys):
+    ridge = ["--noise", "0.01", "--methods", "ridge", "--seeds"]
+    assert run(bench_real, monkeypatch, *ridge, "2") == [("ridge", 0), ("ridge", 1)]
+    assert run(bench_real, monkeypatch, *ridge, "2", "--resume") == []
+    assert run(bench_real, monkeypatch, *ridge, "3", "--resume") == [("ridge", 2)]
+    assert run(bench_real, monkeypatch, *ridge[:2], "--methods", "smooth signals", "--seeds", "1", "--resume") == [
+        ("smooth signals", 0)
+    ]
+    rows = [(row["method"], row["name"]) for row in json.loads((tmp_path / "real.json").read_text())]
+    assert rows == [("ridge", "0"), ("ridge", "1"), ("ridge", "2"), ("smooth signals", "0")]
+    assert "| 14 buses, DC | 0.01 | 5 | ridge | 3 | 1.33 |" in capsys.readouterr().out  # the mean of 1, 2 and 1
+    assert len(run(bench_real, monkeypatch, *ridge, "2")) == 2  # anew, unless asked to resume
+
+
+def test_rows_of_other_code_are_not_mixed_in(bench_real, monkeypatch, capsys):
+    ridge = ["--noise", "0.01", "--methods", "ridge", "--seeds", "2"]
+    run(bench_real, monkeypatch, *ridge)
+    monkeypatch.setattr(bench_real, "code_version", lambda: "another")
+    assert len(run(bench_real, monkeypatch, *ridge, "--resume")) == 2
+    assert "0 rows are kept, and 2 of other code or settings dropped." in capsys.readouterr().out
