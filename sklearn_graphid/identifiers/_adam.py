@@ -117,8 +117,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     n_iterations : int, default=1000
         Steps.
     learning_rate : float, default=0.01
-        Adam's learning rate for pairs and theta: for logarithms of positive strengths, and signed ones in units of the
-        known strengths.
+        Adam's learning rate for pairs and theta. Where edges have strengths: for logarithms of positive ones, and for
+        signed ones in units of the known; theta then follows by least squares.
     l1_penalty : float, default=0.0
         Weight of the sum of the unknown pairs, which favours sparse graphs; of their strengths, in units of the known
         ones, where edges have strengths.
@@ -178,7 +178,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     >>> strengths = nx.to_numpy_array(wheel)
     >>> X, Y = make_system(strengths, "polynomial", theta, n_experiments=40, noise_std=0.1, random_state=0)
     >>> told = KnownEdges(known.mask, known.values, weights=np.where(known.values, strengths, 0))
-    >>> identifier = AdamSystemIdentifier("polynomial", edge_weights="positive", random_state=0).fit(X, Y, told)
+    >>> settings = {"n_iterations": 200, "learning_rate": 0.05, "random_state": 0}
+    >>> identifier = AdamSystemIdentifier("polynomial", edge_weights="positive", **settings).fit(X, Y, told)
     >>> bool(abs(identifier.weights_ - strengths).max() < 0.02)
     True
     """

@@ -10,13 +10,15 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from ..samplers import AdamState, ChainRNG, Problem, Slab, adam_step, initial_state
+from ..samplers import AdamState, ChainRNG, Problem, Slab, adam_step, fit_theta, initial_state
 from ._following import FitFollower
 
 __all__ = ["BinaryEntries", "DescentSettings", "Entries", "Optimum", "StrengthEntries", "maximise_likelihood"]
 
 # A penalty of this size, for outputs of unit size, is all that single precision sees of the loss.
 _LARGEST_PENALTY = 1e15
+# Where edges have strengths, theta is fitted anew after so many steps.
+_STEPS_PER_THETA = 5
 
 
 class DescentSettings(NamedTuple):
@@ -136,6 +138,9 @@ def maximise_likelihood(
 ) -> Optimum:
     """Adam on the free entries and theta together, from a random start.
 
+    Where edges have strengths, theta follows by least squares instead. It carries their unit, which may be anything,
+    and steps of one size would be too long for it or too short.
+
     A factor of the loss does not change Adam's steps, but for the constant that keeps it from dividing by zero. So the
     loss is minimised for outputs of unit size, whatever the units of the data, and told for the noise level that was
     given. The follower is told of every step, and may end it all.
@@ -144,6 +149,8 @@ def maximise_likelihood(
     pairs, theta, one = initial_state(problem, rng, 1.0)
     numbers = form.first(problem, pairs)
     entries, slopes = form.at(numbers)
+    if form.has_strengths:
+        theta = fit_theta(problem, problem.assemble(entries), theta).theta
     unit = _output_unit(problem, entries, theta)
     relative_noise = noise_std / unit
     penalty = min(l1_penalty * relative_noise**2, _LARGEST_PENALTY)
@@ -153,16 +160,20 @@ def maximise_likelihood(
     # Known edges of unknown strength are free too, but there whatever the penalty.
     is_penalised = (torch.arange(numbers.shape[1], device=numbers.device) < problem.n_unknown).to(numbers)
     losses = []
-    for _ in range(n_iterations):
+    for step in range(1, n_iterations + 1):
         likelihood = problem.likelihood(problem.assemble(entries), theta, unit * one)
         half_squares = -float(likelihood.log_likelihood.double().sum()) - problem.n_measured * math.log(unit)
         sizes, growth = form.sizes(entries)
         losses.append(l1_penalty * float((is_penalised * sizes).sum()) + half_squares / relative_noise**2 + constant)
         gradient = slopes * (penalty * is_penalised * growth - likelihood.pair_gradient)
         numbers, numbers_adam = adam_step(numbers, gradient, numbers_adam, learning_rate)
-        theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
-        numbers, theta = form.allowed(numbers), problem.filter.constrain(theta)
+        numbers = form.allowed(numbers)
         entries, slopes = form.at(numbers)
+        if not form.has_strengths:
+            theta, theta_adam = adam_step(theta, -likelihood.theta_gradient, theta_adam, learning_rate)
+            theta = problem.filter.constrain(theta)
+        elif step % _STEPS_PER_THETA == 0 or step == n_iterations:
+            theta = fit_theta(problem, problem.assemble(entries), theta, n_iterations=1).theta
         told = form.sizes(entries)[0][:, : problem.n_unknown].clamp(max=1.0)
         strengths = entries if form.has_strengths else None
         if follower is not None and follower(told, theta, given_noise, None, strengths):

@@ -37,9 +37,9 @@ PAPER_SETTINGS: dict[str, Any] = {
 class LangevinSystemIdentifier(PosteriorIdentifier):
     """Identify a graph and the process on it by sampling from their posterior.
 
-    The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise, where A is the adjacency matrix of an
-    unweighted graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta. A prior says
-    what such graphs look like.
+    The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise, where A is the adjacency matrix of a
+    graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta. Edges are alike or have
+    strengths, and have directions or not. A prior says what such graphs look like.
 
     Chains start with annealed Langevin dynamics on a relaxed adjacency matrix, as in the paper, and go on with sweeps
     that redraw the pairs of binary graphs from their exact odds. The draws of the sweeps are the result.
