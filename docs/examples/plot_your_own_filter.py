@@ -50,7 +50,7 @@ print(f"F1 score of the edges: {edge_f1_score(marriages, identifier.adjacency_):
 
 # %%
 # Who is connected with whom
-# -----------------------
+# --------------------------
 
 import matplotlib.pyplot as plt
 
