@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, sparse
+from scipy import linalg, optimize, sparse
 from sklearn.utils._param_validation import StrOptions
 from threadpoolctl import threadpool_limits
 
@@ -263,9 +263,18 @@ def _non_negative(gram: FloatArray, slope: FloatArray) -> tuple[FloatArray, floa
             break
         patience = _PATIENCE if n_wrong < fewest else patience - 1
         fewest = min(fewest, n_wrong)
-        if patience >= 0:
-            is_positive ^= is_wrong
-        else:  # one at a time, the last one first, ends after finitely many exchanges (Murty)
-            is_positive[np.flatnonzero(is_wrong)[-1]] ^= True
+        if patience < 0:  # exchanges go round in circles, as where there are fewer equations than strengths
+            solution = _non_negative_one_by_one(gram_scaled, slope_scaled)
+            break
+        is_positive ^= is_wrong
     solution = scale * np.maximum(solution, 0.0)
     return solution, float(solution @ gram @ solution / 2 - slope @ solution)
+
+
+def _non_negative_one_by_one(gram: FloatArray, slope: FloatArray) -> FloatArray:
+    """The same minimum, by the method of Lawson and Hanson on a root of the Gram matrix."""
+    root = linalg.cholesky(gram)
+    solution: FloatArray = optimize.nnls(
+        root, linalg.solve_triangular(root, slope, trans="T"), maxiter=30 * len(slope)
+    )[0]
+    return solution

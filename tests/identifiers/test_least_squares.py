@@ -160,6 +160,23 @@ def test_non_negative_solutions_are_those_of_lawson_and_hanson(seed):
     assert minimum == pytest.approx(expected @ gram @ expected / 2 - slope @ expected, rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_fewer_equations_than_strengths_end_too(seed):
+    """Where exchanges of many strengths at once go round in circles, they are given up, and not tried for minutes."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(60, 200)) * np.logspace(0, 3, 200)
+    targets = matrix @ np.maximum(rng.normal(size=200), 0) + rng.normal(size=60)
+    gram = matrix.T @ matrix + 1e-6 * np.eye(200)
+    solution, minimum = _non_negative(gram, matrix.T @ targets)
+    assert (solution >= 0).all()
+    # All that one could do: the derivative is zero at strengths above zero, and not below zero at the others.
+    gradient = (gram @ solution - matrix.T @ targets) / np.sqrt(gram.diagonal())
+    scale = np.abs(matrix.T @ targets / np.sqrt(gram.diagonal())).max()
+    assert np.abs(gradient[solution > 0]).max() < 1e-6 * scale
+    assert gradient.min() > -1e-6 * scale
+    assert minimum == pytest.approx(solution @ gram @ solution / 2 - (matrix.T @ targets) @ solution)
+
+
 def test_missing_outputs_leave_a_polynomial_its_other_equations():
     X, Y = make_data("adjacency", weighted_graph(), noise_std=0.0, n_experiments=25)
     Y[::3, 2] = np.nan
