@@ -23,6 +23,11 @@ _LARGEST_LOG_ODDS = 30.0
 # Less noise than this is not trained for, as a pair's own value leaves nothing to learn; the network is told this much,
 # so that it need not extrapolate.
 LOWEST_SIGMA = 0.12
+# The density of a graph is a mean over its pairs, to which so many ordered pairs of the usual density are added.
+# Without noise a pair scatters by about this variance.
+_USUAL_PAIRS = 4.0
+_PAIR_VARIANCE = 0.1
+_LEAST_DENSITY = 0.005
 
 
 class PPGN(nn.Module):
@@ -38,6 +43,9 @@ class PPGN(nn.Module):
         Size of the description of the annealing level.
     directed : bool
         Whether every ordered pair stands alone.
+    graph_context : bool
+        Whether a pair sees the whole graph, for collections of unlike graphs: the odds start from the density of the
+        graph at hand instead of that of all, and every block mixes in the mean over all pairs.
 
     Notes
     -----
@@ -50,17 +58,24 @@ class PPGN(nn.Module):
     continuous = True
     reuses_memory = True
 
-    def __init__(self, width: int = 12, n_blocks: int = 6, n_frequencies: int = 16, directed: bool = False):
+    def __init__(
+        self,
+        width: int = 12,
+        n_blocks: int = 6,
+        n_frequencies: int = 16,
+        directed: bool = False,
+        graph_context: bool = False,
+    ):
         super().__init__()
-        self.directed = directed
+        self.directed, self.graph_context = directed, graph_context
         self.settings = {"width": width, "n_blocks": n_blocks, "n_frequencies": n_frequencies}
-        if directed:
-            self.settings["directed"] = True
+        flags = {"directed": directed, "graph_context": graph_context}
+        self.settings |= {name: True for name, is_set in flags.items() if is_set}
         self.density_logit = nn.Parameter(torch.empty(1))
-        self.noise_in = ChannelLinear(2, n_frequencies)
+        self.noise_in = ChannelLinear(3 if graph_context else 2, n_frequencies)
         self.lift = ChannelLinear(7 if directed else 4, width)
         block = DirectedPathBlock if directed else PathBlock
-        self.blocks = nn.ModuleList(block(width, n_frequencies) for _ in range(n_blocks))
+        self.blocks = nn.ModuleList(block(width, n_frequencies, graph_context) for _ in range(n_blocks))
         self.readout_hidden = ChannelLinear(width, width)
         self.readout = ChannelLinear(width, 1)
 
@@ -73,6 +88,9 @@ class PPGN(nn.Module):
                 nn.init.zeros_(module.bias)
             elif isinstance(module, PathBlock):
                 module.reset_parameters(generator)
+        for name, parameter in self.named_parameters():
+            if "from_graph" in name:  # what a pair learns from the whole graph comes on top of what it sees nearby
+                nn.init.zeros_(parameter)
         nn.init.constant_(self.density_logit, -2.0)
 
     def log_odds(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
@@ -93,17 +111,18 @@ class PPGN(nn.Module):
             Symmetric unless directed. On known pairs and on the diagonal it means nothing.
         """
         n_nodes = noisy.shape[-1]
-        own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
-        believed = torch.sigmoid(own + self.density_logit)
         diagonal = torch.eye(n_nodes, dtype=noisy.dtype, device=noisy.device)
         off_diagonal = 1 - diagonal
-        if known is None:
-            known = torch.zeros_like(diagonal)
+        known = (torch.zeros_like(diagonal) if known is None else known * off_diagonal).expand_as(noisy)
+        noise = [sigma.clamp_min(LOWEST_SIGMA).log(), known.mean((-2, -1))]
+        own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        if self.graph_context:
+            noise.append(self._graph_density_logit(noisy, sigma, known))
+            own = own + noise[-1][:, None, None]
         else:
-            believed = torch.where(known > 0, noisy, believed)
-        known = (known * off_diagonal).expand_as(noisy)
-        noise = torch.stack([sigma.clamp_min(LOWEST_SIGMA).log(), known.mean((-2, -1))])
-        level = torch.nn.functional.silu(self.noise_in(noise))
+            own = own + self.density_logit
+        believed = torch.where(known > 0, noisy, torch.sigmoid(own))
+        level = torch.nn.functional.silu(self.noise_in(torch.stack(noise)))
         pairs = torch.stack([believed * off_diagonal, believed * (1 - believed) * off_diagonal, known])
         parts = [pairs, pairs.mT] if self.directed else [pairs]
         pairs = torch.cat([*parts, diagonal.expand_as(noisy)[None]])
@@ -115,7 +134,16 @@ class PPGN(nn.Module):
             features = block(features, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
-        return own + self.density_logit + (others if self.directed else 0.5 * (others + others.mT))
+        return own + (others if self.directed else 0.5 * (others + others.mT))
+
+    def _graph_density_logit(self, noisy: Tensor, sigma: Tensor, known: Tensor) -> Tensor:
+        """Log-odds of an edge anywhere in each graph, (graphs,), from its known pairs and its noisy ones."""
+        # A noisy value tells as much less than a known one as its variance is larger.
+        weight = torch.where(known > 0, 1.0, 1 / (1 + sigma[:, None, None] ** 2 / _PAIR_VARIANCE))
+        weight = weight - torch.diag_embed(torch.diagonal(weight, dim1=-2, dim2=-1))
+        edges = (weight * noisy).sum((-2, -1)) + _USUAL_PAIRS * torch.sigmoid(self.density_logit)
+        density = edges / (weight.sum((-2, -1)) + _USUAL_PAIRS)
+        return torch.logit(density.clamp(_LEAST_DENSITY, 1 - _LEAST_DENSITY))
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[a | noisy]: the probability of every edge, with a zero diagonal; known pairs keep their value."""
@@ -156,13 +184,14 @@ class PathBlock(nn.Module):
     in place, where the backward pass does not need what is overwritten.
     """
 
-    def __init__(self, width: int, n_frequencies: int):
+    def __init__(self, width: int, n_frequencies: int, graph_context: bool = False):
         super().__init__()
         self.factors = nn.Parameter(torch.empty(width, width))
         self.from_pair = nn.Parameter(torch.empty(width, width))
         self.from_paths = nn.Parameter(torch.empty(width, width))
         self.from_nodes = ChannelLinear(width, width)
         self.from_level = ChannelLinear(n_frequencies, width)
+        self.from_graph = ChannelLinear(width, width) if graph_context else None
         self.out = nn.Parameter(torch.empty(width, width))
 
     def reset_parameters(self, generator: torch.Generator) -> None:
@@ -181,7 +210,7 @@ class PathBlock(nn.Module):
         root = math.sqrt(features.shape[-1])
         flat = features.flatten(1)
         hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, self._paths(features)).view_as(features)
-        receiving, sending = self._nodes(features, root, self.from_level(level)[..., None])
+        receiving, sending = self._nodes(features, root, level)
         hidden = hidden.add_(receiving[..., None]).add_(sending[..., None, :]).relu_().flatten(1)
         if torch.is_grad_enabled():
             return torch.addmm(flat, self.out, hidden).view_as(features)
@@ -195,8 +224,16 @@ class PathBlock(nn.Module):
     def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
         """What the node of a row and that of a column add to a pair, (width, graphs, nodes) each."""
         # Summed over a row: what a node's other pairs hold, its degree among them.
-        nodes = self.from_nodes(features.sum(-1) / root) + level
+        sums = features.sum(-1) / root
+        nodes = self.from_nodes(sums) + self._shift(sums, level)
         return nodes, nodes
+
+    def _shift(self, sums: Tensor, level: Tensor) -> Tensor:
+        """What the annealing level and the graph as a whole add to every node, (width, graphs, 1)."""
+        shift: Tensor = self.from_level(level)
+        if self.from_graph is not None:
+            shift = shift + self.from_graph(sums.mean(-1))
+        return shift[..., None]
 
     def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
         """The same, to the features themselves; without gradients.
@@ -209,7 +246,7 @@ class PathBlock(nn.Module):
         flat = features.flatten(1)
         torch.mm(self.factors, flat, out=factors.flatten(1))
         torch.bmm(factors.flatten(0, 1), factors.flatten(0, 1), out=paths.flatten(0, 1))
-        nodes = self.from_nodes(features.sum(-1) / root) + self.from_level(level)[..., None]
+        nodes, _ = self._nodes(features, root, level)
         torch.add(nodes[..., None], nodes[..., None, :], out=hidden)
         mixed = hidden.flatten(1)
         mixed.addmm_(self.from_pair, flat).addmm_(self.from_paths / root, paths.flatten(1)).relu_()
@@ -220,8 +257,8 @@ class PathBlock(nn.Module):
 class DirectedPathBlock(PathBlock):
     """The same for ordered pairs: two factors that differ, and what a node receives apart from what it sends."""
 
-    def __init__(self, width: int, n_frequencies: int):
-        super().__init__(width, n_frequencies)
+    def __init__(self, width: int, n_frequencies: int, graph_context: bool = False):
+        super().__init__(width, n_frequencies, graph_context)
         self.right_factors = nn.Parameter(torch.empty(width, width))
         self.from_nodes = ChannelLinear(2 * width, 2 * width)
 
@@ -236,9 +273,9 @@ class DirectedPathBlock(PathBlock):
         return (left @ right).flatten(1)
 
     def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
-        sums = torch.cat([features.sum(-1), features.sum(-2)])
-        receiving, sending = self.from_nodes(sums / root).chunk(2)
-        return receiving + level, sending
+        rows, columns = features.sum(-1) / root, features.sum(-2) / root
+        receiving, sending = self.from_nodes(torch.cat([rows, columns])).chunk(2)
+        return receiving + self._shift(rows, level), sending
 
     def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
         return self.forward(features, level)

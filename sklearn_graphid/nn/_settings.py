@@ -27,9 +27,9 @@ def check_settings(architecture: Any, settings: Mapping[str, Any], n_arrays: int
     for name, value in settings.items():
         if name in _SIZES[architecture]:
             _check_width(name, value)
-        elif name == "directed" and architecture == "ppgn":
+        elif name in ("directed", "graph_context") and architecture == "ppgn":
             if value is not True:
-                raise ValueError(f"directed is {str(value)[:100]}; expected true, or no such setting.")
+                raise ValueError(f"{name} is {str(value)[:100]}; expected true, or no such setting.")
         elif name not in lists:
             raise ValueError(f"the architecture {architecture!r} has no setting {name[:100]!r}.")
     if architecture == "edp-gnn":

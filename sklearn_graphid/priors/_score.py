@@ -35,7 +35,16 @@ from ..nn import (
 from ._checkpoint import Checkpoint, History, training_fingerprint
 from ._files import PRIOR, Arrays, read_arrays, write_arrays
 from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
-from ._score_facts import MOST_EPOCHS, Number, plain, restore_edpgnn, restore_facts, restore_parameters, state_facts
+from ._score_facts import (
+    MOST_EPOCHS,
+    Number,
+    network_parameters,
+    plain,
+    restore_edpgnn,
+    restore_facts,
+    restore_parameters,
+    state_facts,
+)
 from ._surprise import Calibration, calibrate_surprise
 from ._training_run import appended, finish, follow_training, later_seed, split_graphs
 
@@ -47,6 +56,9 @@ _FEWEST_JUDGED = 10
 _TRAINING_PARAMETERS = (
     "architecture",
     "directed",
+    "width",
+    "n_blocks",
+    "graph_context",
     "n_levels",
     "sigma_max",
     "sigma_min",
@@ -70,6 +82,13 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     directed : bool, default=False
         Whether it learns directed graphs, whose edges from j to i stand at A[i, j]; "ppgn" only. It then goes with
         identifiers that have `directed=True`, and with no others.
+    width : int, default=12
+        Features of a pair in the network, up to 1,000; "ppgn" only. More learn more, and cost the sampler more.
+    n_blocks : int, default=6
+        Layers of the network, up to 100; "ppgn" only.
+    graph_context : bool, default=False
+        Whether the network sees the density of the graph at hand, and every pair the mean over all pairs; "ppgn" only.
+        It pays where the graphs are of many kinds.
     n_levels : int, default=10
         Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for; up to
         1,000.
@@ -138,6 +157,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
         "directed": ["boolean"],
+        "width": [Number(Integral, 1, 1_000, closed="both")],
+        "n_blocks": [Number(Integral, 1, 100, closed="both")],
+        "graph_context": ["boolean"],
         "n_levels": [Number(Integral, 1, MOST_LEVELS, closed="both")],
         "sigma_max": [Number(Real, *SIGMA_RANGE, closed="both")],
         "sigma_min": [Number(Real, *SIGMA_RANGE, closed="both")],
@@ -157,6 +179,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         self,
         architecture: str = "ppgn",
         directed: bool = False,
+        width: int = 12,
+        n_blocks: int = 6,
+        graph_context: bool = False,
         n_levels: int = 10,
         sigma_max: float = 0.5,
         sigma_min: float = 0.03,
@@ -173,6 +198,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     ):
         self.architecture = architecture
         self.directed = directed
+        self.width = width
+        self.n_blocks = n_blocks
+        self.graph_context = graph_context
         self.n_levels = n_levels
         self.sigma_max = sigma_max
         self.sigma_min = sigma_min
@@ -244,6 +272,11 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 f"architecture={self.architecture!r} is made for undirected graphs, but directed=True; expected "
                 f"architecture='ppgn'."
             )
+        if self.graph_context and self.architecture != "ppgn":
+            raise ValueError(
+                f"architecture={self.architecture!r} has no such option, but graph_context=True; expected "
+                f"architecture='ppgn'."
+            )
         return check_graphs(graphs, directed=bool(self.directed))
 
     def _train(
@@ -312,11 +345,12 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 f"architecture={self.architecture!r}, but the weights to go on from are of {self.architecture_!r}. "
                 f"Set warm_start=False to train anew."
             )
-        if self.directed != self._is_directed:
-            raise ValueError(
-                f"directed={self.directed!r}, but the weights to go on from are of directed={self._is_directed}. Set "
-                f"warm_start=False to train anew."
-            )
+        for name, value in network_parameters(self.network_settings_).items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}, but the weights to go on from are of {name}={value}. Set "
+                    f"warm_start=False to train anew."
+                )
         if self.architecture == "ppgn":
             return sigmas
         if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=SAME_LEVEL, atol=0):
@@ -330,10 +364,11 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         if resume:
             network: torch.nn.Module = self._network()
             return network.requires_grad_(True)
-        settings: dict[str, Any] = {} if self.architecture == "ppgn" else {"sigmas": sigmas}
-        if self.directed:
-            settings["directed"] = True
-        return build_network(self.architecture, settings, seed)
+        if self.architecture == "edp-gnn":
+            return build_network(self.architecture, {"sigmas": sigmas}, seed)
+        settings = {"width": int(self.width), "n_blocks": int(self.n_blocks)}
+        flags = {name: True for name in ("directed", "graph_context") if getattr(self, name)}
+        return build_network(self.architecture, settings | flags, seed)
 
     def _noise_law(self, sigmas: Sequence[float], graphs: list[FloatArray]) -> NoiseLaw:
         if self.architecture == "edp-gnn":

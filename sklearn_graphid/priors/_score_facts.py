@@ -17,7 +17,16 @@ from ._checkpoint import check_history, check_integer, nan_to_none
 from ._files import Arrays
 from ._network_prior import ANY_SIZE
 
-__all__ = ["MOST_EPOCHS", "Number", "plain", "restore_edpgnn", "restore_facts", "restore_parameters", "state_facts"]
+__all__ = [
+    "MOST_EPOCHS",
+    "Number",
+    "network_parameters",
+    "plain",
+    "restore_edpgnn",
+    "restore_facts",
+    "restore_parameters",
+    "state_facts",
+]
 
 MOST_EPOCHS = 100_000  # of one training: the losses of many more would not fit into the file
 _MOST_EPOCHS_IN_ALL = 10**9
@@ -32,6 +41,12 @@ class Number(Interval):
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
+def network_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor arguments that a network of these settings was built from."""
+    named = {name: settings[name] for name in ("width", "n_blocks") if name in settings}
+    return named | {name: bool(settings.get(name, False)) for name in ("directed", "graph_context")}
+
+
 def state_facts(prior: Any) -> dict[str, Any]:
     """Everything about a fitted prior but its weights, as JSON knows it."""
     parameters = prior.get_params(deep=False)
@@ -39,7 +54,7 @@ def state_facts(prior: Any) -> dict[str, Any]:
         parameters["random_state"] = None  # a generator has no JSON form, and its state is spent
     parameters["checkpoint_path"] = None  # a place on this machine, and its work is done
     parameters["architecture"] = prior.architecture_  # of the weights, whatever was set since
-    parameters["directed"] = prior._is_directed
+    parameters |= network_parameters(prior.network_settings_)
     known_loss = prior.known_loss_
     return {
         "parameters": {name: plain(value) for name, value in parameters.items()},
@@ -73,8 +88,9 @@ def restore_facts(prior: Any, weights: Arrays, facts: Mapping[str, Any]) -> None
     settings, sigmas, known_loss = facts.get("network_settings"), facts.get("sigmas"), facts.get("known_loss")
     if not isinstance(settings, dict):
         raise ValueError("'network_settings' should be an object.")
-    if settings.get("directed", False) != prior.directed:
-        raise ValueError("'directed' is not that of 'network_settings'.")
+    for name, value in network_parameters(settings).items():
+        if getattr(prior, name) != value:
+            raise ValueError(f"{name!r} is not that of 'network_settings'.")
     check_sigmas(sigmas, "'sigmas'")
     if settings.get("sigmas", sigmas) != sigmas:
         raise ValueError("'sigmas' are not those of 'network_settings'.")

@@ -13,6 +13,7 @@ from sklearn_graphid.nn import PPGN, build_network, restore_network
 
 DTYPES = [torch.float32, torch.float64]
 SIGMAS = (0.2, 0.5, 1.5)
+BOTH_CONTEXTS = pytest.mark.parametrize("graph_context", [False, True])
 
 
 def make_network(dtype: torch.dtype = torch.float64, seed: int = 0, **settings: Any) -> PPGN:
@@ -48,9 +49,10 @@ def relabel(matrices: Tensor, order: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+@BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_renaming_nodes_renames_the_answer(dtype):
-    network, (_, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+def test_renaming_nodes_renames_the_answer(dtype, graph_context):
+    network, (_, noisy, sigma, known) = make_network(dtype, graph_context=graph_context), make_inputs(dtype=dtype)
     order = torch.randperm(7, generator=torch.Generator().manual_seed(2))
     renamed = network.log_odds(relabel(noisy, order), sigma, relabel(known, order))
     answer = relabel(network.log_odds(noisy, sigma, known), order)
@@ -86,9 +88,29 @@ def test_without_its_neighbours_a_pair_is_judged_by_bayes_rule(dtype):
 
 
 @torch.no_grad()
+def test_with_context_the_share_of_edges_is_that_of_the_graph():
+    """A silent readout leaves the closed form; known pairs and noisy ones are averaged by their precision."""
+    network, (_, noisy, sigma, known) = make_network(graph_context=True), make_inputs()
+    network.readout.weight.zero_()
+    network.readout.bias.zero_()
+    usual = float(torch.sigmoid(network.density_logit))
+    for mask in (known, torch.zeros_like(known)):
+        answer = network.log_odds(noisy, sigma, mask)
+        for graph, level in enumerate(sigma.tolist()):
+            edges, total = 4 * usual, 4.0
+            for i, j in ((i, j) for i in range(7) for j in range(7) if i != j):
+                weight = 1.0 if mask[graph, i, j] else 0.1 / (0.1 + level**2)
+                edges, total = edges + weight * float(noisy[graph, i, j]), total + weight
+            share = min(max(edges / total, 0.005), 0.995)
+            own = (float(noisy[graph, 0, 1]) - 0.5) / level**2
+            assert float(answer[graph, 0, 1]) == pytest.approx(own + np.log(share / (1 - share)), abs=1e-9)
+
+
+@torch.no_grad()
+@BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_known_pairs_are_returned_as_they_are(dtype):
-    network, (clean, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+def test_known_pairs_are_returned_as_they_are(dtype, graph_context):
+    network, (clean, noisy, sigma, known) = make_network(dtype, graph_context=graph_context), make_inputs(dtype=dtype)
     answer = network.denoise(noisy, sigma, known)
     assert torch.equal(answer[known > 0], clean[known > 0])
     assert not torch.equal(answer[known == 0], clean[known == 0])
@@ -119,18 +141,20 @@ def test_one_mask_serves_the_whole_batch():
 
 
 @torch.no_grad()
+@BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_graph_in_a_batch_is_judged_as_if_alone(dtype):
-    network, (_, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+def test_graph_in_a_batch_is_judged_as_if_alone(dtype, graph_context):
+    network, (_, noisy, sigma, known) = make_network(dtype, graph_context=graph_context), make_inputs(dtype=dtype)
     together = network.denoise(noisy, sigma, known)
     for i in range(len(sigma)):
         alone = network.denoise(noisy[i : i + 1], sigma[i : i + 1], known[i : i + 1])
         torch.testing.assert_close(together[i : i + 1], alone, rtol=0, atol=1e-5 if dtype == torch.float32 else 1e-12)
 
 
+@BOTH_CONTEXTS
 @torch.no_grad()
-def test_what_stands_on_the_diagonal_is_never_read():
-    network, (_, noisy, sigma, known) = make_network(), make_inputs()
+def test_what_stands_on_the_diagonal_is_never_read(graph_context):
+    network, (_, noisy, sigma, known) = make_network(graph_context=graph_context), make_inputs()
     spoilt = noisy + 5 * torch.eye(7, dtype=noisy.dtype)
     off_diagonal = ~torch.eye(7, dtype=torch.bool)
     for mask in (None, known + torch.eye(7, dtype=known.dtype)):
@@ -168,9 +192,10 @@ def test_loss_is_zero_where_everything_is_known():
     assert (network.loss(clean, clean, sigma, torch.ones_like(clean)) == 0).all()
 
 
+@BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gradient_reaches_every_weight(dtype):
-    network, (clean, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+def test_gradient_reaches_every_weight(dtype, graph_context):
+    network, (clean, noisy, sigma, known) = make_network(dtype, graph_context=graph_context), make_inputs(dtype=dtype)
     network.loss(clean, noisy, sigma, known).sum().backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
@@ -178,8 +203,9 @@ def test_gradient_reaches_every_weight(dtype):
         assert (parameter.grad != 0).any(), name
 
 
-def test_gradient_is_that_of_finite_differences():
-    network, (clean, noisy, sigma, known) = make_network(), make_inputs()
+@BOTH_CONTEXTS
+def test_gradient_is_that_of_finite_differences(graph_context):
+    network, (clean, noisy, sigma, known) = make_network(graph_context=graph_context), make_inputs()
     generator = torch.Generator().manual_seed(3)
     parameters = dict(network.named_parameters())
     direction = {k: torch.randn(v.shape, generator=generator, dtype=v.dtype) for k, v in parameters.items()}
@@ -263,9 +289,10 @@ def test_noise_below_the_least_that_is_trained_for_does_not_lead_astray():
 
 
 @torch.no_grad()
+@BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_network_that_is_not_trained_answers_in_place_what_one_in_training_does(dtype):
-    network, (_, noisy, sigma, known) = make_network(dtype), make_inputs(dtype=dtype)
+def test_network_that_is_not_trained_answers_in_place_what_one_in_training_does(dtype, graph_context):
+    network, (_, noisy, sigma, known) = make_network(dtype, graph_context=graph_context), make_inputs(dtype=dtype)
     before = noisy.clone()
     trained = network.log_odds(noisy, sigma, known)
     restored = restore_network("ppgn", network.settings, as_arrays(network), dtype=dtype)

@@ -269,6 +269,21 @@ def test_warm_start_without_a_fit_is_a_fit(fitted, graphs):
     assert same_weights(quick(warm_start=True).fit(graphs), fitted)
 
 
+def test_sizes_of_the_network_are_those_asked_for_and_survive_a_file(graphs, tmp_path):
+    prior = quick(width=5, n_blocks=2, graph_context=True, max_epochs=1).fit(graphs)
+    assert prior.weights_["lift.weight"].shape == (5, 4)
+    assert sum(name.endswith("from_graph.weight") for name in prior.weights_) == 2
+    prior.set_params(width=7).save(tmp_path / "prior.safetensors")
+    again = GraphPriorScore.load(tmp_path / "prior.safetensors")
+    assert (again.width, again.n_blocks, again.graph_context) == (5, 2, True)
+    noisy = np.zeros_like(graphs[0])
+    np.testing.assert_array_equal(again.denoise(noisy, 0.5), prior.denoise(noisy, 0.5))
+    with pytest.raises(ValueError, match=r"width=7, but the weights to go on from are of width=5"):
+        prior.set_params(warm_start=True).fit(graphs)
+    with pytest.raises(ValueError, match=r"architecture='edp-gnn' has no such option, but graph_context=True"):
+        quick(architecture="edp-gnn", graph_context=True).fit(graphs)
+
+
 def test_warm_start_from_another_network_is_refused_with_words(fitted, fitted_edpgnn, graphs):
     with pytest.raises(ValueError, match="architecture='edp-gnn', but the weights to go on from are of 'ppgn'"):
         copy.deepcopy(fitted).set_params(warm_start=True, architecture="edp-gnn").fit(graphs)
