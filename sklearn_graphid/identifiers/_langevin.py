@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils._param_validation import StrOptions
 
 from .._utils._numbers import FloatArray
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
-from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior
+from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_prior
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
@@ -48,9 +49,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ----------
     filter : {"polynomial", "heat", "arma", "steady-state"} or GraphFilter, default="polynomial"
         The process.
-    prior : GraphPrior, FrozenEstimator or None, default=None
-        What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted),
-        `load_prior(...)`, or a closed-form prior. None: pairs are independent, with the known pairs' share of edges.
+    prior : GraphPrior, FrozenEstimator, str or None, default=None
+        What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
+        name of a shipped prior, such as "grids" (see `load_prior`), or a closed-form prior. None: pairs are
+        independent, with the known pairs' share of edges.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
         Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which
         edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
@@ -174,7 +176,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
     _parameter_constraints = {
         **PosteriorIdentifier._parameter_constraints,
-        "prior": [GraphPrior, FrozenEstimator, None],
+        "prior": [GraphPrior, FrozenEstimator, StrOptions(set(list_priors())), None],
         "edge_prior": ["array-like", None],
     }
 
@@ -228,11 +230,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
             return ErdosRenyiPrior(_known_density(known))
-        prior = self.prior
-        while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
-            prior = prior.estimator
-        if not isinstance(prior, GraphPrior):
-            raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
+        prior = resolve_prior(self.prior)
         try:
             prior.nearest_sigmas(())
         except NotFittedError as error:

@@ -9,9 +9,10 @@ from typing import Any
 
 from sklearn.frozen import FrozenEstimator
 
+from ._base import GraphPrior
 from ._score import GraphPriorScore
 
-__all__ = ["list_priors", "load_prior"]
+__all__ = ["list_priors", "load_prior", "resolve_prior"]
 
 _WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
 
@@ -66,3 +67,14 @@ def load_prior(name: str) -> FrozenEstimator:
         if digest != cards[name]["sha256"]:
             raise ValueError(f"the weights of the prior {name!r} were changed since they were shipped; reinstall them.")
         return FrozenEstimator(GraphPriorScore.load(path))
+
+
+def resolve_prior(prior: Any) -> GraphPrior:
+    """The prior that a user means: itself, what is frozen in it, or the shipped one of that name."""
+    if isinstance(prior, str):
+        prior = load_prior(prior)
+    while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
+        prior = prior.estimator
+    if not isinstance(prior, GraphPrior):
+        raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
+    return prior

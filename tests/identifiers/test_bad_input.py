@@ -332,10 +332,15 @@ def test_unfitted_prior_names_the_way_out(langevin, ring_experiments):
             langevin.set_params(prior=prior).fit(*ring_experiments)
 
 
-@pytest.mark.parametrize("prior", [0.3, "grids", np.full((6, 6), 0.5), LinearRegression(), ErdosRenyiPrior])
+@pytest.mark.parametrize("prior", [0.3, "grid", "", np.full((6, 6), 0.5), LinearRegression(), ErdosRenyiPrior])
 def test_prior_of_a_wrong_type(langevin, prior, ring_experiments):
     with pytest.raises(InvalidParameterError, match="The 'prior' parameter of LangevinSystemIdentifier must be"):
         langevin.set_params(prior=prior).fit(*ring_experiments)
+
+
+def test_unknown_name_of_a_prior_is_refused_with_those_that_are_shipped(langevin, ring_experiments):
+    with pytest.raises(InvalidParameterError, match=r"'prior' parameter .*'grids'.* Got 'grid' instead"):
+        langevin.set_params(prior="grid").fit(*ring_experiments)
 
 
 def test_frozen_estimator_that_is_no_prior(langevin, ring_experiments):

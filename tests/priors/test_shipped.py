@@ -15,9 +15,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_graphid import GraphPriorScore, list_priors, load_prior
+from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, list_priors, load_prior
 from sklearn_graphid._utils._torch import torch_threads
-from sklearn_graphid.datasets import hide_edges, make_grid_graphs
+from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.priors import _shipped
 
 WEIGHTS = Path(_shipped.__file__).parent / "weights"
@@ -143,3 +143,18 @@ def test_list_is_made_of_the_cards_that_are_there(own_folder):
     assert list(list_priors()) == ["deezer-ego-nets"]
     card = list_priors()["deezer-ego-nets"]
     assert card == json.loads((own_folder / "deezer-ego-nets.json").read_text())
+
+
+@pytest.mark.filterwarnings("ignore:the graph does not look like:UserWarning")
+@pytest.mark.parametrize("name", ["deezer-ego-nets", "grids"])
+def test_name_of_a_prior_stands_for_the_prior(name):
+    ring = nx.to_numpy_array(nx.cycle_graph(9))
+    X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=3, random_state=0)
+    known = hide_edges(ring, 0.5, random_state=0)
+    settings = {"n_chains": 2, "n_levels": 2, "n_sweeps": 3, "random_state": 0}
+    by_name, loaded = (
+        LangevinSystemIdentifier("heat", prior, **settings).fit(X, Y, known) for prior in (name, load_prior(name))
+    )
+    np.testing.assert_array_equal(by_name.edge_probabilities_, loaded.edge_probabilities_)
+    assert isinstance(by_name.prior_, GraphPriorScore)
+    assert clone(by_name).prior == name
