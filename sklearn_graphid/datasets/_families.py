@@ -15,6 +15,7 @@ from scipy.spatial import Delaunay
 from scipy.spatial.distance import cdist
 
 from .._utils._numbers import FloatArray
+from ._grids import add_edges
 
 __all__ = ["FAMILIES", "move_edges"]
 
@@ -48,14 +49,6 @@ def _groups(n_nodes: int, n_groups: int, random: Random) -> np.ndarray:
     shares = random.dirichlet(np.full(n_groups, _log_uniform(2.0, 20.0, random)))
     drawn = random.choice(n_groups, size=n_nodes - n_groups, p=shares)
     return np.concatenate([np.arange(n_groups), drawn])
-
-
-def _add_edges(adjacency: FloatArray, n_edges: int, random: Random) -> FloatArray:
-    """Join pairs that are not joined, anywhere in the graph."""
-    rows, columns = np.nonzero(np.triu(adjacency == 0, 1))
-    chosen = random.permutation(len(rows))[:n_edges]
-    adjacency[rows[chosen], columns[chosen]] = adjacency[columns[chosen], rows[chosen]] = 1.0
-    return adjacency
 
 
 def _without_some_nodes(adjacency: FloatArray, share: float, random: Random) -> FloatArray:
@@ -278,7 +271,9 @@ def _lattice(n_nodes: int, random: Random) -> FloatArray:
 def _grid_with_shortcuts(n_nodes: int, random: Random) -> FloatArray:
     """Square grids with up to four extra edges."""
     height = random.randint(2, int(np.sqrt(n_nodes)) + 1)
-    return _add_edges(_matrix(nx.grid_2d_graph(height, n_nodes // height)), random.randint(5), random)
+    adjacency = _matrix(nx.grid_2d_graph(height, n_nodes // height))
+    add_edges(adjacency, random.randint(5), random)
+    return adjacency
 
 
 def _tree(n_nodes: int, random: Random) -> FloatArray:
@@ -301,7 +296,9 @@ def _tree(n_nodes: int, random: Random) -> FloatArray:
 
 def _near_tree(n_nodes: int, random: Random) -> FloatArray:
     """Trees with a few more edges."""
-    return _add_edges(_tree(n_nodes, random), random.randint(1, max(2, n_nodes // 3)), random)
+    adjacency = _tree(n_nodes, random)
+    add_edges(adjacency, random.randint(1, max(2, n_nodes // 3)), random)
+    return adjacency
 
 
 def _bipartite(n_nodes: int, random: Random) -> FloatArray:
@@ -391,4 +388,5 @@ def move_edges(adjacency: FloatArray, share: float, random: Random) -> FloatArra
     moved = adjacency.copy()
     gone = random.permutation(len(rows))[:n_moved]
     moved[rows[gone], columns[gone]] = moved[columns[gone], rows[gone]] = 0.0
-    return _add_edges(moved, n_moved, random)
+    add_edges(moved, n_moved, random)
+    return moved

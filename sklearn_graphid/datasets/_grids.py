@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from .._utils._numbers import FloatArray, check_flag, check_integer
 from ..graphs import EdgeSpace
 
-__all__ = ["make_grid_graphs"]
+__all__ = ["add_edges", "make_grid_graphs"]
 
 
 def make_grid_graphs(
@@ -124,6 +124,11 @@ def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: 
     import networkx as nx
 
     adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
-    free = EdgeSpace.of_mask(adjacency == 0)
-    free.select(random.permutation(free.n_free)[:n_extra_edges]).write(adjacency, 1.0)
+    add_edges(adjacency, n_extra_edges, random)
     return adjacency
+
+
+def add_edges(adjacency: FloatArray, n_edges: int, random: np.random.RandomState) -> None:
+    """Join so many pairs that are not joined, anywhere in the graph; the matrix is changed."""
+    free = EdgeSpace.of_mask(adjacency == 0)
+    free.select(random.permutation(free.n_free)[:n_edges]).write(adjacency, 1.0)
