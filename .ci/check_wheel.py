@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "sklearn_graphid"
 WEIGHTS = f"{PACKAGE}/priors/weights"
-PROMISED_PRIORS = {"grids", "deezer-ego-nets"}
+PROMISED_PRIORS = {"general", "grids", "deezer-ego-nets"}
 
 # Runs in the new environment; its arguments are the names of the priors.
 PROBE = """

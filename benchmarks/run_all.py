@@ -23,8 +23,9 @@ BENCHMARKS = (
     "bench_paper.py",
     "bench_strengths.py",
     "bench_real.py",
+    "bench_general_prior.py",
 )
-NEED_DEEZER = ("bench_noise.py", "bench_strengths.py", "bench_prior.py", "bench_paper.py")
+NEED_DEEZER = ("bench_noise.py", "bench_strengths.py", "bench_prior.py", "bench_paper.py", "bench_general_prior.py")
 
 
 def main() -> None:

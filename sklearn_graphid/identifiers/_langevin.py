@@ -51,7 +51,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The process.
     prior : GraphPrior, FrozenEstimator, str or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
-        name of a shipped prior, such as "grids" (see `load_prior`), or a closed-form prior. None: pairs are
+        name of a shipped prior, such as "general" (see `load_prior`), or a closed-form prior. None: pairs are
         independent, with the known pairs' share of edges.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
         Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which

@@ -29,7 +29,7 @@ def list_priors() -> dict[str, dict[str, Any]]:
     --------
     >>> from sklearn_graphid import list_priors
     >>> sorted(list_priors())
-    ['deezer-ego-nets', 'grids']
+    ['deezer-ego-nets', 'general', 'grids']
     """
     cards = [json.loads(entry.read_text()) for entry in _WEIGHTS.iterdir() if entry.name.endswith(".json")]
     return {card["name"]: card for card in sorted(cards, key=lambda card: str(card["name"]))}
@@ -41,8 +41,9 @@ def load_prior(name: str) -> FrozenEstimator:
     Parameters
     ----------
     name : str
-        "grids" (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (friendship
-        circles of 16 to 24 people); `list_priors` has their cards.
+        "general" (many kinds of graphs of up to 100 nodes: it reads the kind off what is known), "grids"
+        (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (friendship circles of 16
+        to 24 people); `list_priors` has their cards.
 
     Returns
     -------
