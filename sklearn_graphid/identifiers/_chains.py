@@ -10,12 +10,27 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from joblib import Parallel, delayed
+from scipy.special import logit
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..priors import GraphPrior
-from ..samplers import ChainRNG, Denoiser, Draw, Kernel, Problem, StepInfo, initial_state, run_kernels
+from ..priors._trust import Trust, known_density
+from ..samplers import (
+    ChainRNG,
+    Denoiser,
+    Draw,
+    Kernel,
+    Problem,
+    RandomSource,
+    StepInfo,
+    TemperedDenoiser,
+    TrustLaw,
+    initial_state,
+    run_kernels,
+    trust_of,
+)
 from ._draws import ChainDraws
 from ._noise import NoiseLevels
 from ._result import Experiments
@@ -38,6 +53,7 @@ class SamplingTask:
     noise: NoiseLevels
     device: torch.device
     has_strengths: bool = False  # whether edges have strengths, and are not all alike
+    trust: Trust | None = None  # in the prior, before the data are seen; None takes the prior as it is
 
     @property
     def n_steps(self) -> int:
@@ -64,17 +80,26 @@ class SamplingTask:
         with torch.no_grad(), torch_threads(1):
             return _numpy(self.experiments.filter.apply(graph, parameters, signals)[0])
 
-    def denoiser(self) -> Denoiser:
-        """The prior's denoiser, told what is known and corrected by the evidence beside it."""
+    def denoiser(self, rng: RandomSource) -> Denoiser:
+        """The prior's denoiser, told what is known and corrected by the evidence beside it.
+
+        Where the prior is not to be taken as it is, every chain draws its trust from what the known pairs say.
+        """
         known = self.experiments.known
         if not known.n_unknown:
             return _unchanged
         dtype = torch.float32
         mask = torch.tensor(known.mask, dtype=dtype, device=self.device)
         denoise = self.prior.bind(known.n_nodes, self.device, dtype, mask)
-        if self.evidence is None:
+        # What is left of a prior that is not trusted: the density, and the evidence beside.
+        reference = torch.full_like(mask, float(logit(known_density(known))))
+        if self.evidence is not None:
+            evidence = torch.tensor(self.evidence, dtype=dtype, device=self.device)
+            denoise, reference = _with_evidence(denoise, evidence), reference + evidence
+        if self.trust is None:
             return denoise
-        return _with_evidence(denoise, torch.tensor(self.evidence, dtype=dtype, device=self.device))
+        law = TrustLaw(*(torch.tensor(part, dtype=dtype, device=self.device) for part in self.trust))
+        return TemperedDenoiser(denoise, reference, law, law.draw(rng.uniform()))
 
 
 def problem_of(
@@ -133,7 +158,8 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
         chain = initial_state(problem, rng, task.noise.common)
         draws: list[Draw] = []
         trace: list[tuple[int, StepInfo, Tensor]] = []
-        for step in run_kernels(problem, task.denoiser(), task.kernels, chain, rng):
+        denoise = task.denoiser(rng)
+        for step in run_kernels(problem, denoise, task.kernels, chain, rng):
             theta = step.state.chain.theta
             if not trace or step.number != trace[-1][0]:
                 draws = []  # those of the kernel before were on the way to this one
@@ -144,10 +170,15 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
             if reader is not None and reader(*told):
                 break
-        return _joined_draws(draws, trace)
+        return _joined_draws(draws, trace, trust_of(denoise))
 
 
-def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) -> ChainDraws:
+def _joined_draws(
+    draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]], first_trust: Tensor | None
+) -> ChainDraws:
+    if first_trust is None:
+        first_trust = torch.ones_like(draws[-1].log_likelihood)
+
     def stacked(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
         return np.stack([_numpy(tensor) for tensor in tensors], axis=1)
 
@@ -155,6 +186,7 @@ def _joined_draws(draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]]) 
         graphs=stacked([draw.graphs for draw in draws]).astype(np.int8),
         theta=stacked([draw.theta for draw in draws]),
         noise_std=stacked([draw.noise_std for draw in draws]),
+        trust=stacked([first_trust if info.trust is None else info.trust for _, info, _ in trace[-len(draws) :]]),
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),

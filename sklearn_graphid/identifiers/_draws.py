@@ -19,6 +19,7 @@ class ChainDraws(NamedTuple):
     graphs: npt.NDArray[np.int8]  # (chains, draws, unknown pairs), zeros and ones
     theta: FloatArray  # (chains, draws, parameters)
     noise_std: FloatArray  # (chains, draws)
+    trust: FloatArray  # (chains, draws) in the prior
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,18 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import StrOptions
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._torch import resolve_device
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_prior
+from ..priors._trust import Trust, known_density, trust_from_known
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
+
+SAMPLED = "sample"  # the value of `prior_trust` that has a posterior
 
 #: Constructor arguments that make a run Algorithm 1 of the paper: ten evenly spaced annealing levels from 0.5 to 0.03
 #: with 300 steps each and no sweeps, one chain, its rounded end as the estimate.
@@ -32,6 +37,7 @@ PAPER_SETTINGS: dict[str, Any] = {
     "theta_learning_rate": 0.01,
     "n_sweeps": 0,
     "point_estimate": "sample",
+    "prior_trust": 1.0,
 }
 
 
@@ -53,6 +59,12 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
         name of a shipped prior, such as "general" (see `load_prior`), or a closed-form prior. None: pairs are
         independent, with the known pairs' share of edges.
+    prior_trust : "sample" or float from 0 to 1, default="sample"
+        How far to trust the prior: its log-odds of a pair, l, are replaced by l0 + prior_trust (l - l0), where l0 is
+        what `prior=None` would use. 1 takes the prior as it is. "sample": it has a posterior, from what the prior would
+        have said of the known pairs and from the unknown pairs as they are drawn, and every chain draws its own in
+        every sweep; so a prior that does not fit is discounted. Priors of independent pairs, and networks that cannot
+        be told which pairs are known, are then taken as they are. See the guide.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
         Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which
         edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
@@ -146,6 +158,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The filter that was used.
     prior_ : GraphPrior
         The prior that was used.
+    prior_trust_ : float
+        How far it was trusted, from 0 to 1: the posterior mean, or what was given.
     node_names_ : list
         Names of the nodes: those of X's columns, else those that came with what is known, else numbers.
     n_features_in_ : int
@@ -177,6 +191,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     _parameter_constraints = {
         **PosteriorIdentifier._parameter_constraints,
         "prior": [GraphPrior, FrozenEstimator, StrOptions(set(list_priors())), None],
+        "prior_trust": [StrOptions({SAMPLED}), NumberInterval(Real, 0, 1, closed="both")],
         "edge_prior": ["array-like", None],
     }
 
@@ -185,6 +200,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         filter: Any = "polynomial",
         prior: Any = None,
         *,
+        prior_trust: Any = "sample",
         edge_weights: str = "binary",
         directed: bool = False,
         noise_std: Any = None,
@@ -207,6 +223,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ):
         self.filter = filter
         self.prior = prior
+        self.prior_trust = prior_trust
         self.edge_weights = edge_weights
         self.directed = directed
         self.noise_std = noise_std
@@ -229,7 +246,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
-            return ErdosRenyiPrior(_known_density(known))
+            return ErdosRenyiPrior(known_density(known))
         prior = resolve_prior(self.prior)
         try:
             prior.nearest_sigmas(())
@@ -243,6 +260,16 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
             warn_caller(f"the graph does not look like what the prior knows: {reason}.")
         return prior
 
+    def _trust_for(self, prior: GraphPrior, known: KnownEdges) -> Trust | None:
+        # Without a prior there is nothing to trust, and trust in one that says nothing would say something.
+        if self.prior is None or isinstance(prior, FlatPrior):
+            return None
+        if self.prior_trust != SAMPLED:
+            return None if self.prior_trust == 1 else Trust.of(float(self.prior_trust))
+        if prior.has_independent_pairs or not prior.conditions_on_known:
+            return None
+        return trust_from_known(prior, known, resolve_device(self.device))
+
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
         if self.edge_prior is None:
             return None
@@ -253,12 +280,6 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
-def _known_density(known: KnownEdges) -> float:
-    """Share of edges among the known pairs, with one edge and one non-edge added (Laplace's rule)."""
-    values = known.known_pairs().gather(known.values)
-    return float((values.sum() + 1) / (len(values) + 2))
 
 
 class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):

@@ -22,6 +22,7 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
+from ..priors._trust import Trust
 from ..samplers import (
     Kernel,
     LangevinKernel,
@@ -42,6 +43,7 @@ from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._result import Experiments, Identification
+from ._trust import trust_findings
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -77,6 +79,7 @@ class PosteriorResult(Identification):
     noise_std_samples: FloatArray  # (draws,)
     noise_std_per_node: FloatArray  # (nodes,)
     prior: GraphPrior
+    prior_trust: float
     draws: ChainDraws = field(metadata={"private": True})
 
 
@@ -127,6 +130,10 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         """The prior, checked."""
 
+    def _trust_for(self, prior: GraphPrior, known: KnownEdges) -> Trust | None:
+        """How far to trust the prior, as far as the known pairs tell; None takes it as it is."""
+        return None
+
     def _evidence_for(self, known: KnownEdges) -> FloatArray | None:
         """Log-odds of every pair beside the prior's."""
         return None
@@ -149,6 +156,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             noise=levels,
             device=resolve_device(self.device),
             has_strengths=self._uses_known_weights,
+            trust=self._trust_for(prior, experiments.known),
         )
         return self._run(task, noise)
 
@@ -299,6 +307,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if task.has_strengths:
             diagnostics["misfit"] = task.noise.misfit
         noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
+        prior_trust = float(draws.mean_of_chains(draws.trust.mean(1)))
         stopped = any(_was_stopped(batch, task) for batch in batches)
         common: dict[str, Any] = dict(
             edge_probabilities=probabilities,
@@ -312,11 +321,13 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             noise_std_samples=noise,
             noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
             prior=task.prior,
+            prior_trust=prior_trust,
             diagnostics=diagnostics,
             draws=draws,
             findings=(
                 *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
                 *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
+                *trust_findings(prior_trust, task.trust),
                 *([_STOPPED] if stopped else []),
             ),
         )

@@ -46,6 +46,15 @@ class GraphPrior(BaseEstimator, ABC):
         """Whether no pair says anything about another, so that all can be redrawn at once."""
         return False
 
+    @property
+    def hiding_sigma(self) -> float:
+        """The annealing level at which the denoiser is best asked about pairs of which nothing is known.
+
+        Their noisy value is then set to one half. An exact denoiser gives the same answer at every level; a learned one
+        names a level at which it has seen such values.
+        """
+        return 1.0
+
     def check_directed(self, directed: bool) -> None:
         """Raise ValueError where the prior is not about graphs of this kind.
 

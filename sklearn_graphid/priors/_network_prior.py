@@ -23,7 +23,7 @@ from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network
 from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
-from ._surprise import Calibration, deviations_in_words, surprise
+from ._surprise import HIDDEN_NOISE, Calibration, deviations_in_words, surprise
 
 __all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
 
@@ -85,6 +85,12 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         """Whether the network was trained with pairs that carry no noise, and is told which."""
         check_is_fitted(self, "weights_")
         return uses_known(self.architecture_)
+
+    @property
+    def hiding_sigma(self) -> float:
+        """An annealing level that the network was trained for, at which a pair's own value says next to nothing."""
+        check_is_fitted(self, "weights_")
+        return HIDDEN_NOISE * float(self.sigmas_[0])
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         network = self._network(device, dtype)

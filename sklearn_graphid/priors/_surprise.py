@@ -23,7 +23,7 @@ from .._utils._torch import seeded_generator
 from ..graphs import EdgeSpace, one_entry_per_pair
 from ..nn import graphs_at_once
 
-__all__ = ["Calibration", "calibrate_surprise", "deviations_in_words", "surprise"]
+__all__ = ["HIDDEN_NOISE", "Calibration", "calibrate_surprise", "deviations_in_words", "hidden_folds", "surprise"]
 
 # The shares of known pairs at which training graphs are measured; in between, moments are interpolated.
 _SHARES = (0.25, 0.5, 0.75, 1.0)
@@ -32,7 +32,7 @@ _N_DRAWS = 48  # graphs, each with a mask of its own, for each share
 # A hidden pair holds one half, which speaks neither for an edge nor against it, and its noise is said to be this many
 # times the largest level of the schedule, well inside the levels of the training.
 _HIDDEN_VALUE = 0.5
-_HIDDEN_NOISE = 2.0
+HIDDEN_NOISE = 2.0
 # Training graphs may be all alike; the moments are never taken to be known better than this.
 _RELATIVE_FLOOR = 0.02
 
@@ -77,10 +77,10 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
     device = next(network.parameters()).device
     clean = torch.tensor(adjacency, dtype=torch.float32, device=device)[:, None]
     mentioned = torch.tensor(mask, dtype=torch.float32, device=device)[:, None]
-    hidden = mentioned * _folds(adjacency.shape[-1], network.directed).to(device)
+    hidden = mentioned * hidden_folds(adjacency.shape[-1], network.directed).to(device)
     known = mentioned - hidden
     noisy = torch.where(known > 0, clean, _HIDDEN_VALUE).flatten(0, 1)
-    sigma = torch.full((len(noisy),), _HIDDEN_NOISE * sigma_max, dtype=torch.float32, device=device)
+    sigma = torch.full((len(noisy),), HIDDEN_NOISE * sigma_max, dtype=torch.float32, device=device)
     with torch.inference_mode():
         log_odds = network.log_odds(noisy, sigma, known.flatten(0, 1)).view(hidden.shape)
         loss = functional.binary_cross_entropy_with_logits(log_odds, clean.expand_as(log_odds), reduction="none")
@@ -89,7 +89,7 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
         return np.asarray((both / hidden.sum((1, 2, 3)).clamp_min(1)[:, None]).double().cpu().numpy())
 
 
-def _folds(n_nodes: int, directed: bool) -> Tensor:
+def hidden_folds(n_nodes: int, directed: bool) -> Tensor:
     """Masks (folds, nodes, nodes) that divide the pairs at random, always in the same way."""
     pairs = EdgeSpace.complete(n_nodes, directed).to(torch.device("cpu"))
     fold = torch.randperm(pairs.n_free, generator=seeded_generator(n_nodes)) % _N_FOLDS

@@ -29,6 +29,7 @@ from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
 from ._strengths import StrengthKernel
 from ._sweeps import SweepKernel
+from ._tempering import TemperedDenoiser, TrustLaw, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 
 __all__ = [
@@ -50,7 +51,9 @@ __all__ = [
     "StepInfo",
     "StrengthKernel",
     "SweepKernel",
+    "TemperedDenoiser",
     "ThetaFit",
+    "TrustLaw",
     "adam_step",
     "bulk_sample_size",
     "chain_standard_error",
@@ -67,5 +70,6 @@ __all__ = [
     "sample_prior",
     "sample_theta",
     "stuck_chains",
+    "trust_of",
     "weights_of_chains",
 ]

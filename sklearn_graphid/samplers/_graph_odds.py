@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,11 +11,9 @@ from torch import Tensor
 from ._kernel import Denoiser, RandomSource
 from ._problem import Problem
 from ._swaps import Swap, prior_gain_of_swap
+from ._tempering import PriorOdds, log_weight_of_trust, of_chains, redraw_trust
 
 __all__ = ["GraphOdds"]
-
-# Probabilities of a denoiser beyond this are rounding errors.
-_SMALLEST_PROBABILITY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,25 +44,29 @@ class GraphOdds:
         is_uncertain = numbers < problem.n_unknown
         return cls(problem.of_presence(), denoise, sigma, has_independent_pairs, is_exact, is_uncertain, table)
 
-    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource) -> GraphOdds:
-        """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn."""
+    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource, redraws_trust: bool = False) -> GraphOdds:
+        """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn.
+
+        Trust in the prior is drawn given these graphs, if they are draws themselves and no mere start.
+        """
         pairs = self._pairs(is_edge)
         normal, order = rng.normal(pairs.shape[1]).to(pairs), rng.uniform(pairs.shape[1]).argsort(1)
         if not pairs.shape[1]:
             return self
         if self.has_independent_pairs:
-            log_odds = self._log_odds(torch.full_like(pairs, 0.5), None)
+            odds = self._odds(torch.full_like(pairs, 0.5), None)
         elif n_parts == 1:
-            log_odds = self._log_odds(pairs + self.sigma * normal, None)
+            odds = self._odds(pairs + self.sigma * normal, None)
         else:
-            log_odds = torch.zeros_like(pairs)
-            for part in order.chunk(n_parts, 1):
-                is_asked = torch.zeros_like(pairs).scatter_(1, part, 1.0)
-                copy = pairs + self.sigma * normal * is_asked
-                # What the copy says of a pair itself is no news.
-                said = self._log_odds(copy, is_asked) - (copy - 0.5) / self.sigma**2
-                log_odds = torch.where(is_asked > 0, said, log_odds)
-        return replace(self, table=_widened(log_odds, self.table))
+            odds = self._odds_in_parts(pairs, normal, order.chunk(n_parts, 1))
+        denoise = self.denoise
+        if redraws_trust:
+            denoise, odds = redraw_trust(self.problem, denoise, odds, pairs, rng)
+        return replace(self, denoise=denoise, table=_widened(odds.log_odds, self.table))
+
+    def of_chains(self, chains: Tensor) -> GraphOdds:
+        """Those of some of the chains, by their numbers."""
+        return replace(self, denoise=of_chains(self.denoise, chains), table=self.table[chains])
 
     def of_flip(self, is_edge: Tensor, pair: Tensor) -> Tensor:
         """Log-ratio (chains,) of the prior after and before the flip of a pair (chains,)."""
@@ -73,7 +76,7 @@ class GraphOdds:
         pairs = self._pairs(is_edge)
         place = place.clamp_max(pairs.shape[1] - 1)  # a chain without a move is given any pair
         is_asked = torch.zeros_like(pairs).scatter_(1, place, 1.0)
-        log_odds = self._log_odds(pairs.scatter(1, place, 0.5), is_asked)
+        log_odds = self._odds(pairs.scatter(1, place, 0.5), is_asked).log_odds
         return (sign * log_odds.gather(1, place).to(sign))[:, 0]
 
     def of_swap(self, is_edge: Tensor, taken: Tensor, added: Tensor) -> Tensor:
@@ -86,17 +89,30 @@ class GraphOdds:
         return prior_gain_of_swap(self.problem, self.denoise, copy, change, self.sigma).to(self.table)
 
     def log_prior(self, is_edge: Tensor) -> Tensor:
-        """Log-probability (chains,) of the graphs, as far as the table tells."""
+        """Log-probability (chains,) of the graphs and of the trust in the prior, as far as the table tells."""
         log_odds = torch.where(is_edge, self.table, -self.table)
-        return (torch.nn.functional.logsigmoid(log_odds) * self.is_uncertain).sum(1)
+        of_graphs = (torch.nn.functional.logsigmoid(log_odds) * self.is_uncertain).sum(1)
+        return of_graphs + log_weight_of_trust(self.denoise)
 
     def _pairs(self, is_edge: Tensor) -> Tensor:
         return is_edge[:, : self.problem.n_unknown].to(self.problem.base)
 
-    def _log_odds(self, copy: Tensor, is_asked: Tensor | None) -> Tensor:
+    def _odds(self, copy: Tensor, is_asked: Tensor | None) -> PriorOdds:
         known = None if is_asked is None else 1 - self.problem.scatter(is_asked)
-        clean = self.denoise(self.problem.assemble(copy), self.sigma, known)
-        return torch.logit(self.problem.gather(clean), eps=_SMALLEST_PROBABILITY)
+        return PriorOdds.asked(self.problem, self.denoise, copy, self.sigma, known)
+
+    def _odds_in_parts(self, pairs: Tensor, normal: Tensor, parts: Sequence[Tensor]) -> PriorOdds:
+        """What the prior says of one part after the other, the others taken for known."""
+        answers: PriorOdds | None = None
+        for part in parts:
+            is_asked = torch.zeros_like(pairs).scatter_(1, part, 1.0)
+            copy = pairs + self.sigma * normal * is_asked
+            said = self._odds(copy, is_asked)
+            # What the copy says of a pair itself is no news.
+            said = said._replace(log_odds=said.log_odds - (copy - 0.5) / self.sigma**2)
+            answers = said if answers is None else answers.where(is_asked > 0, said)
+        assert answers is not None  # there is a part
+        return answers
 
 
 def _widened(log_odds: Tensor, table: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ._kernel import ChainState, Denoiser
 from ._problem import Problem
+from ._tempering import of_chains
 from ._theta import fit_theta
 
 __all__ = ["fit_some_chains"]
@@ -54,6 +55,7 @@ def fit_some_chains(
     chosen = chosen[torch.isfinite(chain.pairs[chosen]).all(1) & torch.isfinite(chain.theta[chosen]).all(1)]
     if not len(chosen):
         return chain
+    denoise = of_chains(denoise, chosen)
     start = _from_the_prior(problem, denoise, ChainState(*(part[chosen] for part in chain)), sigma)
     mean = problem.gather(denoise(problem.assemble(start.pairs), sigma)).double()
     fitted = _fit(problem, start, mean, noise_std)

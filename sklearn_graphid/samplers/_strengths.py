@@ -11,7 +11,7 @@ is free to change. Chains that fall far behind go on from better ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -27,6 +27,7 @@ from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
 from ._strength_moves import flip, leap, redraw_strengths, shift_one, swap
 from ._strength_posterior import Position, StrengthPosterior
+from ._tempering import trust_of
 from ._theta import fit_theta, noise_std_from, theta_precision
 
 __all__ = ["StrengthKernel", "StrengthState"]
@@ -133,7 +134,7 @@ class StrengthKernel(Kernel):
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
         odds, position = state.odds, state.position
         if not self.has_independent_pairs:
-            odds = odds.asked(position.view.fit.is_edge, self.n_parts, rng)
+            odds = odds.asked(position.view.fit.is_edge, self.n_parts, rng, redraws_trust=state.n_sweeps > 0)
         noise_std = state.chain.noise_std
         if not is_on_the_way and self.noise_std is not None:
             noise_std = torch.full_like(noise_std, self.noise_std)
@@ -162,6 +163,7 @@ class StrengthKernel(Kernel):
             log_likelihood=log_likelihood,
             log_prior=log_evidence - at_draw,
             origin=state.origin,
+            trust=trust_of(odds.denoise),
         )
         state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
         if is_on_the_way:
@@ -300,7 +302,7 @@ def _restarted(state: StrengthState, log_evidence: Tensor, uniform: Tensor) -> S
     ahead = is_ahead.nonzero()[:, 0]
     other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
     source = torch.where(is_ahead, torch.arange(len(other), device=other.device), other)
-    odds = replace(state.odds, table=state.odds.table[source])
+    odds = state.odds.of_chains(source)
     chain, position = selected(state.chain, source), selected(state.position, source)
     law, origin = selected(state.law, source), state.origin[source]
     return StrengthState(chain, position, law, odds, origin, state.n_sweeps)

@@ -25,6 +25,7 @@ from torch import Tensor
 from ..filters import EdgeChanges
 from ._kernel import ChainState, Denoiser, RandomSource
 from ._problem import Problem
+from ._tempering import TemperedDenoiser, of_chains
 
 __all__ = ["Swap", "SwappedGraphs", "prior_gain_of_swap", "swap_once"]
 
@@ -176,7 +177,7 @@ def swap_once(
     if len(moving):
         chosen = swap.select(moving)
         copy = graphs.pairs[moving].scatter_add(1, chosen.both, normal[moving])
-        correction = prior_gain_of_swap(problem, denoise, copy, chosen, sigma) - guess[moving]
+        correction = prior_gain_of_swap(problem, of_chains(denoise, moving), copy, chosen, sigma) - guess[moving]
         moving = moving[second_threshold[moving].log() < correction / temperature]
     return graphs.with_chains(moving, swapped)
 
@@ -220,6 +221,10 @@ def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:
 
 def prior_gain_of_swap(problem: Problem, denoise: Denoiser, copy: Tensor, swap: Swap, sigma: float) -> Tensor:
     """Log-ratio (chains,) of the prior after and before a swap, given a copy with noise on the two pairs alone."""
+    if isinstance(denoise, TemperedDenoiser):
+        in_full = prior_gain_of_swap(problem, denoise.denoise, copy, swap, sigma)
+        without = swap.added_minus_taken((copy - 0.5) / sigma**2 + problem.gather(denoise.reference))
+        return denoise.trust * in_full + (1 - denoise.trust) * without
     first = swap.taken[:, None]
     noisy = torch.zeros_like(copy).scatter(1, swap.both, 1.0)
     told = noisy.scatter(1, first, 0.0)

@@ -6,7 +6,7 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 1. a noisy copy: the graph plus Gaussian noise of standard deviation sigma on the pairs of the part, an exact draw;
 2. the denoiser, told that all other pairs are known, turns the copy into log-odds for every pair of the part;
 3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
-4. theta, then the noise level, are drawn given the graph.
+4. theta, then the noise level, are drawn given the graph, and so is the trust in the prior (see `_tempering`).
 
 A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Some chains start from a fit of the
 relaxed matrix (see `_relaxed_fit`), and before the draws begin, chains that have fallen far behind go on from where a
@@ -34,6 +34,7 @@ from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._relaxed_fit import fit_some_chains
 from ._swaps import SwappedGraphs, swap_once
+from ._tempering import PriorOdds, log_weight_of_trust, of_chains, redraw_trust, trust_of
 from ._theta import (
     fit_theta,
     log_marginal_likelihood,
@@ -45,8 +46,6 @@ from ._theta import (
 
 __all__ = ["SweepKernel", "SweepState"]
 
-# Log-odds from a float32 probability are rounding noise beyond this.
-_SMALLEST_PROBABILITY = 1e-6
 # A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until
 # the next full sweep, which is every so many. Most pairs are that certain most of the time.
 _CERTAIN = -12.0
@@ -71,7 +70,8 @@ class SweepState(NamedTuple):
 
     chain: ChainState
     likelihood_gain: Tensor  # (chains, unknown pairs), of a flip, when it was last looked at
-    prior_log_odds: Tensor  # (chains, unknown pairs), of an edge
+    prior: PriorOdds
+    denoise: Denoiser  # with the trust that every chain has now
     origin: Tensor  # (chains,) the chain that each goes back to
     n_sweeps: int
 
@@ -121,37 +121,42 @@ class SweepKernel(Kernel):
         adjacency = problem.assemble(chain.pairs)
         chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
         origin = torch.arange(len(chain.pairs), device=chain.pairs.device)
-        return SweepState(chain, torch.zeros_like(chain.pairs), torch.zeros_like(chain.pairs), origin, 0)
+        nothing = torch.zeros_like(chain.pairs)
+        return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, 0)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
     ) -> tuple[SweepState, StepInfo]:
-        chain, prior, gain = state.chain, state.prior_log_odds, state.likelihood_gain.clone()
+        chain, prior, denoise, gain = state.chain, state.prior, state.denoise, state.likelihood_gain.clone()
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
         graphs = SwappedGraphs.of(problem, chain)
         for _ in range(self._n_swaps(problem, is_on_the_way)):
-            graphs = swap_once(problem, denoise, graphs, *chain[1:], prior, self.sigma, self.temperature, rng)
+            graphs = swap_once(problem, denoise, graphs, *chain[1:], prior.log_odds, self.sigma, self.temperature, rng)
         gain[graphs.pairs != chain.pairs] = torch.inf  # to be looked at
         chain, adjacency = chain._replace(pairs=graphs.pairs), problem.assemble(graphs.pairs)
         likelihood = _FlipLikelihood(problem, graphs.changes, chain.noise_std, self.temperature)
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
         is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
-        for part, is_visited in self._parts(order, None if is_full else gain + (1 - 2 * chain.pairs) * prior):
-            redrawn = None if self.n_parts == 1 else torch.zeros_like(prior).scatter_(1, part, is_visited.to(prior))
+        for part, is_visited in self._parts(order, None if is_full else gain + (1 - 2 * chain.pairs) * prior.log_odds):
+            redrawn = None
+            if self.n_parts > 1:
+                redrawn = torch.zeros_like(normal).scatter_(1, part, is_visited.to(normal))
             if part.shape[1]:
-                odds = self._prior_log_odds(problem, denoise, normal, chain.pairs, redrawn)
-                prior = odds if redrawn is None else torch.where(redrawn > 0, odds, prior)
+                odds = self._prior_odds(problem, denoise, normal, chain.pairs, redrawn)
+                prior = odds if redrawn is None else prior.where(redrawn > 0, odds)
             visits = _Visits(part, is_visited, thresholds.gather(1, part))
-            _flip_sweep(problem, likelihood, self.temperature, adjacency, prior, visits, gain)
+            _flip_sweep(problem, likelihood, self.temperature, adjacency, prior.log_odds, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
         chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
         # What a flip would gain, seen from the pair as it stands now.
-        odds = (gain + (1 - 2 * chain.pairs) * prior) / self.temperature
-        probability = torch.sigmoid((1 - 2 * chain.pairs) * odds)
-        info = StepInfo(self.sigma, probability, log_likelihood, _log_prior(chain.pairs, prior), state.origin)
-        state = SweepState(chain, gain, prior, state.origin, state.n_sweeps + 1)
+        flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / self.temperature
+        probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
+        log_prior = _log_prior(chain.pairs, prior.log_odds) + log_weight_of_trust(denoise)
+        denoise, prior = redraw_trust(problem, denoise, prior, chain.pairs, rng)
+        info = StepInfo(self.sigma, probability, log_likelihood, log_prior, state.origin, trust_of(denoise))
+        state = SweepState(chain, gain, prior, denoise, state.origin, state.n_sweeps + 1)
         if is_on_the_way and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
             state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())
         return state, info
@@ -174,18 +179,16 @@ class SweepKernel(Kernel):
         n_parts = max(1, -(-order.shape[1] // size))
         yield from zip(order.chunk(n_parts, 1), is_visited.chunk(n_parts, 1), strict=True)
 
-    def _prior_log_odds(
+    def _prior_odds(
         self, problem: Problem, denoise: Denoiser, normal: Tensor, pairs: Tensor, redrawn: Tensor | None
-    ) -> Tensor:
+    ) -> PriorOdds:
         """A noisy copy, and what the prior makes of it; noise on the pairs that `redrawn` marks, or all."""
         # The odds will be divided by the temperature, and the copy's share in them must then still fit its noise.
         jitter = self.sigma * self.temperature**0.5 * normal
         if redrawn is None:
-            clean = denoise(problem.assemble(pairs + jitter), self.sigma)
-        else:
-            known = 1 - problem.scatter(redrawn)
-            clean = denoise(problem.assemble(pairs + jitter * redrawn), self.sigma, known)
-        return torch.logit(problem.gather(clean), eps=_SMALLEST_PROBABILITY)
+            return PriorOdds.asked(problem, denoise, pairs + jitter, self.sigma, None)
+        known = 1 - problem.scatter(redrawn)
+        return PriorOdds.asked(problem, denoise, pairs + jitter * redrawn, self.sigma, known)
 
     def _draw_parameters(
         self, problem: Problem, adjacency: Tensor, chain: ChainState, rng: RandomSource, fit_first: bool
@@ -216,8 +219,8 @@ def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> Swe
     other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
     source = torch.where(is_behind, other, torch.arange(len(other), device=other.device))
     chain = ChainState(*(part[source] for part in state.chain))
-    gain, prior, origin = (part[source] for part in (state.likelihood_gain, state.prior_log_odds, state.origin))
-    return SweepState(chain, gain, prior, origin, state.n_sweeps)
+    prior, denoise = state.prior.of_chains(source), of_chains(state.denoise, source)
+    return SweepState(chain, state.likelihood_gain[source], prior, denoise, state.origin[source], state.n_sweeps)
 
 
 class _Visits(NamedTuple):

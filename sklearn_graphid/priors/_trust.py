@@ -1,0 +1,98 @@
+"""How far to trust a prior, by what it would have said of the pairs that are known.
+
+The known pairs are split into folds. Each fold in turn is hidden together with the pairs that nobody knows, and the
+prior is asked about it. Trust t turns its log-odds l of a pair into l0 + t (l - l0), where l0 is the log-odds of
+the density, which is all that would be said without a prior; so every t gives the known pairs a probability, and by
+Bayes's rule they give every t one.
+
+The product over pairs is a pseudo-likelihood: what it stands for, the known pairs' joint probability under a power of
+the prior, has a normalising constant that nobody can compute.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import log_expit, logit, logsumexp
+
+from .._utils._numbers import FloatArray
+from .._utils._torch import torch_threads
+from ..graphs import KnownEdges
+from ._base import GraphPrior
+from ._surprise import hidden_folds
+
+__all__ = ["Trust", "known_density", "trust_from_known"]
+
+_VALUES = np.linspace(0, 1, 11)
+# Who passes a prior believes in it, so that before anything is known it is as likely to be right as not.
+_BELIEF_IN_FULL = 0.5
+_SMALLEST_PROBABILITY = 1e-6
+
+
+class Trust(NamedTuple):
+    """Degrees of trust, and the logarithms of how probable each is before the unknown pairs are looked at."""
+
+    values: FloatArray
+    log_probability: FloatArray
+
+    @classmethod
+    def of(cls, value: float) -> Trust:
+        """Trust that is given."""
+        return cls(np.array([value]), np.zeros(1))
+
+    @property
+    def mean(self) -> float:
+        """The expected trust."""
+        return float(np.exp(self.log_probability) @ self.values)
+
+
+def known_density(known: KnownEdges) -> float:
+    """Share of edges among the known pairs, with one edge and one non-edge added (Laplace's rule)."""
+    values = known.known_pairs().gather(known.values)
+    return float((values.sum() + 1) / (len(values) + 2))
+
+
+def trust_from_known(prior: GraphPrior, known: KnownEdges, device: torch.device) -> Trust:
+    """The posterior of the trust in a prior that can be told which pairs are known.
+
+    Parameters
+    ----------
+    prior : GraphPrior
+        One whose `conditions_on_known` is True.
+    known : KnownEdges
+        What is known of the graph.
+    device : torch.device
+        Where to ask the prior.
+
+    Returns
+    -------
+    Trust
+        What it was beforehand, where nothing is known.
+    """
+    n_others = len(_VALUES) - 1
+    log_weight = np.log(np.append(np.full(n_others, (1 - _BELIEF_IN_FULL) / n_others), _BELIEF_IN_FULL))
+    pairs = known.known_pairs()
+    if pairs.n_free:
+        is_edge = pairs.gather(known.values) > 0
+        density = logit(known_density(known))
+        log_odds = density + _VALUES[:, None] * (_held_out_log_odds(prior, known, device) - density)
+        log_weight = log_weight + log_expit(np.where(is_edge, log_odds, -log_odds)).sum(1)
+    return Trust(_VALUES, log_weight - logsumexp(log_weight))
+
+
+def _held_out_log_odds(prior: GraphPrior, known: KnownEdges, device: torch.device) -> FloatArray:
+    """What the prior says of every known pair, when it is told the known pairs of the other folds."""
+    mask = torch.tensor(known.mask, dtype=torch.float32, device=device)
+    values = torch.tensor(known.values, dtype=torch.float32, device=device)
+    hidden = hidden_folds(known.n_nodes, known.directed).to(device) * mask
+    told = mask - hidden
+    with torch.no_grad(), torch_threads(1):
+        denoise = prior.bind(known.n_nodes, device, torch.float32, mask)
+        # One half speaks neither for an edge nor against it.
+        said = denoise(torch.where(told > 0, values, 0.5), prior.hiding_sigma, told)
+        said = torch.where(hidden > 0, said, 0.0).sum(0)  # every known pair is in one fold
+    probability = known.known_pairs().gather(said.double().cpu().numpy())
+    log_odds: FloatArray = logit(probability.clip(_SMALLEST_PROBABILITY, 1 - _SMALLEST_PROBABILITY))
+    return log_odds
