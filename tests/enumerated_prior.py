@@ -75,3 +75,8 @@ def is_path_or_star(graph):
 def triangles(graph):
     """An exponential random graph that likes triangles."""
     return np.exp(0.7 * sum(nx.triangles(graph).values()) / 3 - 0.8 * graph.number_of_edges())
+
+
+def clustered(graph):
+    """One that likes triangles so much that half of it is still far from independent pairs."""
+    return np.exp(3.0 * sum(nx.triangles(graph).values()) / 3 - 1.0 * graph.number_of_edges())

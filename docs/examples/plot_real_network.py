@@ -31,7 +31,9 @@ from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
 fits = {
     "share of edges only": LangevinSystemIdentifier("heat", n_chains=8, random_state=0),
-    "prior for ego-nets": LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0),
+    "prior for ego-nets": LangevinSystemIdentifier(
+        "heat", load_prior("deezer-ego-nets"), prior_trust=1.0, n_chains=8, random_state=0
+    ),
 }
 for identifier in fits.values():
     identifier.fit(X, Y, known)
@@ -81,6 +83,14 @@ print(f"surprise {prior.surprise(known):.1f}")
 # Up to 3 is usual, and above 5 the identifier warns, as it did here. In between one should look twice: at where the
 # prior comes from, and at the edges that it finds and ``prior=None`` does not.
 #
+# We took the prior as it is, by ``prior_trust=1.0``. Left alone, the identifier samples how far to trust it, by how
+# well it would have predicted the known pairs:
+
+discounted = LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0)
+discounted.fit(X, Y, known)
+print(f"trust {discounted.prior_trust_:.2f}, F1 {edge_f1_score(network, discounted.adjacency_, known):.2f}")
+
+# %%
 # An R-hat well above 1 says that chains sit in different graphs, which explain the data about equally well, and seldom
 # travel between them; the probabilities are averages over the chains. Edges that all chains agree on are safe, but do
 # not read much into the second digit of the others.

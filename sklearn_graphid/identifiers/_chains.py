@@ -80,8 +80,8 @@ class SamplingTask:
         with torch.no_grad(), torch_threads(1):
             return _numpy(self.experiments.filter.apply(graph, parameters, signals)[0])
 
-    def denoiser(self, rng: RandomSource) -> Denoiser:
-        """The prior's denoiser, told what is known and corrected by the evidence beside it.
+    def denoiser(self, n_chains: int, rng: RandomSource) -> Denoiser:
+        """The prior's denoiser for many chains, told what is known and corrected by the evidence beside it.
 
         Where the prior is not to be taken as it is, every chain draws its trust from what the known pairs say.
         """
@@ -99,7 +99,7 @@ class SamplingTask:
         if self.trust is None:
             return denoise
         law = TrustLaw(*(torch.tensor(part, dtype=dtype, device=self.device) for part in self.trust))
-        return TemperedDenoiser(denoise, reference, law, law.draw(rng.uniform()))
+        return TemperedDenoiser.of_law(denoise, reference, law, n_chains, rng)
 
 
 def problem_of(
@@ -158,7 +158,7 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
         chain = initial_state(problem, rng, task.noise.common)
         draws: list[Draw] = []
         trace: list[tuple[int, StepInfo, Tensor]] = []
-        denoise = task.denoiser(rng)
+        denoise = task.denoiser(len(seeds), rng)
         for step in run_kernels(problem, denoise, task.kernels, chain, rng):
             theta = step.state.chain.theta
             if not trace or step.number != trace[-1][0]:

@@ -26,8 +26,10 @@ from ._surprise import hidden_folds
 __all__ = ["Trust", "known_density", "trust_from_known"]
 
 _VALUES = np.linspace(0, 1, 11)
-# Who passes a prior believes in it, so that before anything is known it is as likely to be right as not.
-_BELIEF_IN_FULL = 0.5
+# Who passes a prior believes in it. With less belief, chance alone costs priors that fit some of their trust: on unseen
+# ego-nets with half known it is .91 on average with .5, and .96 with .8. With more, a dozen known pairs of another kind
+# would hardly count.
+_BELIEF_IN_FULL = 0.8
 _SMALLEST_PROBABILITY = 1e-6
 
 

@@ -101,6 +101,15 @@ def prior_surprise(estimator: BaseSystemIdentifier) -> float | None:
 
 def prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
+    words = _prior_itself_in_words(estimator, surprise)
+    trust = getattr(estimator, "prior_trust_", 1.0)
+    if trust == 1:
+        return words
+    source = "as sampled with the rest" if estimator._params_at_fit["prior_trust"] == "sample" else "as given"
+    return f"{words}; trusted by {trust:.2f}, {source}, where 1 is in full"
+
+
+def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     parameters = estimator._params_at_fit
     if "prior" not in parameters:
         return "none"

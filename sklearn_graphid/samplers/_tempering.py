@@ -81,6 +81,14 @@ class TemperedDenoiser:
     law: TrustLaw
     degree: Tensor
 
+    @classmethod
+    def of_law(
+        cls, denoise: Denoiser, reference: Tensor, law: TrustLaw, n_chains: int, rng: RandomSource
+    ) -> TemperedDenoiser:
+        """With trust drawn from its law; a law of one degree takes no random numbers."""
+        degree = torch.zeros(n_chains, dtype=torch.long, device=reference.device)
+        return cls(denoise, reference, law, degree if law.is_certain else law.draw(rng.uniform()))
+
     @property
     def trust(self) -> Tensor:
         """The power of the prior, (chains,)."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from scipy.special import logit, logsumexp
+from scipy.special import log_expit, logit, logsumexp
 from scipy.stats import fisk
 
 from sklearn_graphid import (
@@ -380,6 +380,58 @@ def test_looking_ahead_draws_what_one_pair_after_the_other_would(name):
     (one, one_theta), (many, many_theta) = (identifier.sample(16 * 12, random_state=0) for identifier in fits)
     assert np.array_equal(one, many)
     np.testing.assert_allclose(one_theta, many_theta, rtol=1e-4, atol=1e-5)
+
+
+class BlocksInQuestion(StochasticBlockPrior):
+    """Independent pairs that do not say so: trust in them is sampled, and its pseudo-likelihood is the likelihood."""
+
+    has_independent_pairs = False
+
+
+def enumerate_graphs_and_trust(question):
+    """Marginals of the unknown pairs, and the mean of trust, which is 1 with probability .8 beforehand."""
+    known, trust = question.known, np.linspace(0, 1, 11)
+    log_joint = np.log([0.02] * 10 + [0.8])[:, None]
+    values = known.known_pairs().gather(known.values)
+    density = logit((values.sum() + 1) / (len(values) + 2))
+    labels, probabilities = np.array(question.prior.labels), np.array(question.prior.probabilities)
+    log_odds = density + trust[:, None, None] * (logit(probabilities[labels][:, labels]) - density)
+    told = log_expit((2 * values - 1) * known.known_pairs().gather(log_odds)).sum(1)
+    bits = np.array(list(itertools.product([0, 1], repeat=known.n_unknown)))
+    drawn = log_expit((2 * bits - 1) * known.space.gather(log_odds)[:, None]).sum(2)
+    evidence = np.array([linear_evidence(question, adjacency)[0] for adjacency in known.fill(bits)])
+    log_joint = log_joint + told[:, None] + drawn + evidence
+    joint = np.exp(log_joint - logsumexp(log_joint))
+    return joint.sum(0) @ bits, joint.sum(1) @ trust
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "seed"),
+    [([[0.9, 0.03], [0.03, 0.8]], 1), ([[0.03, 0.9], [0.9, 0.3]], 3)],
+    ids=["prior-fits", "prior-misleads"],
+)
+def test_trust_and_graphs_match_enumeration_where_pairs_are_independent(probabilities, seed):
+    """Trust varies by at most 0.5 from chain to chain, and five standard errors of 400 chains are 0.125.
+
+    With ten marginals that is one false alarm in 140,000 runs. Pairs within a group are edges here, and none between.
+    """
+    edges, known_pairs = [(0, 1), (2, 3), (3, 4), (2, 4)], [(0, 1), (2, 3), (1, 2), (0, 3), (1, 4)]
+    question = Question(
+        PolynomialFilter(1),
+        [0.5, 0.4],
+        edges,
+        known_pairs,
+        n_nodes=5,
+        input_scale=1.0,
+        prior=BlocksInQuestion([0, 0, 1, 1, 1], probabilities),
+        seed=seed,
+        n_chains=400,
+    )
+    marginals, trust = enumerate_graphs_and_trust(question)
+    identifier = fit(question)
+    errors = np.abs(identifier.edge_probabilities_[question.known.unknown_pairs()] - marginals)
+    assert errors.max() < marginal_tolerance(question.n_chains)
+    assert identifier.prior_trust_ == pytest.approx(trust, abs=5 * 0.5 / np.sqrt(question.n_chains))
 
 
 # How far off Langevin dynamics is. These are not targets, but facts: the likelihood is taken at the soft matrix instead
