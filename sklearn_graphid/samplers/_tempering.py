@@ -114,9 +114,10 @@ class TemperedDenoiser:
 
     def redrawn(self, problem: Problem, pairs: Tensor, added: Tensor, rng: RandomSource) -> TemperedDenoiser:
         """The same with trust drawn anew, given pairs (chains, unknown pairs) and what the prior adds to their odds."""
-        log_odds = problem.gather(self.reference) + self.law.values[:, None, None] * added
-        fit = torch.nn.functional.logsigmoid((2 * pairs - 1) * log_odds).sum(-1)
-        return replace(self, degree=self.law.draw(rng.uniform(), fit.T))
+        sign, reference = 2 * pairs - 1, problem.gather(self.reference)
+        # One degree after the other: a table of all would be large where there are many pairs.
+        fits = [torch.nn.functional.logsigmoid(sign * (reference + value * added)).sum(1) for value in self.law.values]
+        return replace(self, degree=self.law.draw(rng.uniform(), torch.stack(fits, 1)))
 
 
 def _own_log_odds(adjacency: Tensor, sigma: float) -> Tensor:
