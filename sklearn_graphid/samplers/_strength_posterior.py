@@ -7,7 +7,6 @@ graph, and where the deviations are kept when the graph changes, the strengths f
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -50,8 +49,7 @@ class StrengthPosterior(NamedTuple):
 
     def select(self, chains: Tensor) -> StrengthPosterior:
         """That of some of the chains."""
-        odds = replace(self.odds, table=self.odds.table[chains])
-        return self._replace(conditions=selected(self.conditions, chains), odds=odds)
+        return self._replace(conditions=selected(self.conditions, chains), odds=self.odds.of_chains(chains))
 
     def fit(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> LaplaceFit:
         """Fit graphs, from z (chains, free pairs) and theta."""
