@@ -65,8 +65,8 @@ def test_swaps_keep_the_posterior(name, weight, trust):
     denoise, guess = prior.bind(5, cpu, torch.float32), torch.zeros(n_chains, 10)
     if trust < 1:
         reference = problem.scatter(torch.tensor(odds, dtype=torch.float32)[None])[0]
-        law = TrustLaw(torch.tensor([trust]), torch.zeros(1))
-        denoise = TemperedDenoiser.of_law(denoise, reference, law, n_chains, rng)
+        given = TrustLaw(torch.tensor([trust]), torch.zeros(1))
+        denoise = TemperedDenoiser.of_law(denoise, reference, given, n_chains, rng)
     swapped = SwappedGraphs.of(problem, chain)
     for _ in range(2):
         swapped = swap_once(problem, denoise, swapped, *chain[1:], guess, 0.7, 1.0, rng)
