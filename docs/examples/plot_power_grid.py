@@ -106,9 +106,9 @@ for name in ("least squares", "strengths"):
 
 # %%
 # Sampling has warned that its model is not quite right. It sees that at pairs of buses of which we know that no line
-# connects them: what is left of the angles there is more than noise, and looks like lines. It would do so at hidden pairs
-# as well, and so evidence counts less by that factor. With a noise level that is given, nothing is discounted, and weak
-# lines that are not there make up for what the model cannot explain:
+# connects them: what is left of the angles there is more than noise, and looks like lines. It would do so at hidden
+# pairs as well, and so evidence counts less by that factor. With a noise level that is given, nothing is discounted,
+# and weak lines that are not there make up for what the model cannot explain:
 
 print(f"discounted by {refitted.diagnostics_['misfit']:.1f}")
 believing = LangevinSystemIdentifier(
