@@ -86,11 +86,16 @@ def check_graph(system, arguments, identifier):
     assert identifier.noise_std_ >= 0
 
 
+def matrix_of(identifier):
+    """The matrix of the graph that was found: its strengths, where edges have some."""
+    return np.asarray(getattr(identifier, "weights_", identifier.adjacency_), dtype=float)
+
+
 def denominator(identifier):
     """The matrix that an ARMA filter divides by; the identity for the others."""
     is_rational = isinstance(identifier.filter_, ARMAFilter)
     coefficients = identifier.theta_[identifier.filter_.ma_order + 1 :] if is_rational else []
-    return filter_matrix(PolynomialFilter(), identifier.adjacency_.astype(float), [1.0, *coefficients])
+    return filter_matrix(PolynomialFilter(), matrix_of(identifier), [1.0, *coefficients])
 
 
 def check_predictions(system, arguments, identifier):
@@ -98,7 +103,7 @@ def check_predictions(system, arguments, identifier):
     predicted = identifier.predict(arguments.X)
     assert predicted.shape == np.shape(arguments.Y)
     assert np.isfinite(predicted).all()
-    matrix = filter_matrix(identifier.filter_, identifier.adjacency_.astype(float), identifier.theta_)
+    matrix = filter_matrix(identifier.filter_, matrix_of(identifier), identifier.theta_)
     places = [list(arguments.x_nodes).index(node) for node in arguments.y_nodes]
     expected = (system.X[:, arguments.x_nodes] @ matrix.T)[:, places].reshape(predicted.shape)
     largest = np.abs(system.X).max() * np.abs(matrix).max()
@@ -119,13 +124,16 @@ def check_score(arguments, identifier):
 def check_exports(system, arguments, identifier):
     """Draws, graph and table say the same as the attributes."""
     order, known = arguments.x_nodes, in_order(system.is_known, arguments.x_nodes)
-    graphs, thetas = identifier.sample(7, random_state=0)
+    graphs, thetas, *weights = identifier.sample(7, random_state=0)
     assert graphs.shape == (7, system.n_nodes, system.n_nodes)
     assert np.isin(graphs, (0, 1)).all()
     assert np.isfinite(thetas).all()
     for graph in graphs:
         np.testing.assert_array_equal(graph, graph.T)
         np.testing.assert_array_equal(graph[known], in_order(system.adjacency, order)[known])
+    if hasattr(identifier, "weights_"):
+        np.testing.assert_array_equal(weights[0] != 0, graphs == 1)
+        np.testing.assert_array_equal(identifier.weights_ != 0, identifier.adjacency_ == 1)
     network = identifier.to_networkx()
     np.testing.assert_array_equal(nx.to_numpy_array(network, weight=None), identifier.adjacency_)
     for include_known in (False, True):
