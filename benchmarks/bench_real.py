@@ -173,7 +173,9 @@ def draw(name: str, rows: list[dict[str, Any]]) -> None:
         for method in dict.fromkeys(row["method"] for row in here):
             own = [row for row in here if row["method"] == method]
             errors = [row["standard error"] or 0.0 for row in own]
-            ax.errorbar([row["K"] for row in own], [row["F1"] for row in own], errors, marker="o", label=method)
+            # A method has its colour also where others are missing.
+            look = {"color": f"C{list(METHODS).index(method)}", "marker": "o", "label": method}
+            ax.errorbar([row["K"] for row in own], [row["F1"] for row in own], errors, **look)
         ax.set(title=f"{network}, noise {noise:.0%}", xscale="log", xlabel="experiments", ylim=(0, 1.05))
         sizes = sorted({row["K"] for row in here})
         ax.set_xticks(sizes, [str(size) for size in sizes])
