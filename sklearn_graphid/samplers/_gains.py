@@ -24,10 +24,6 @@ class Change(NamedTuple):
     added: Tensor
     z: Tensor  # (chains,) of the edge that comes
 
-    def reversed(self, z: Tensor) -> Change:
-        """The way back, with z of the edge that comes again."""
-        return Change(self.added, self.taken, z)
-
     def of(self, is_edge: Tensor, candidates: Tensor) -> Tensor:
         """The graphs (chains, free pairs) after the change."""
         for place, is_there in ((self.taken, False), (self.added, True)):
