@@ -8,7 +8,7 @@ where no strength is known; the slab then fixes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,8 @@ class StrengthLaw(NamedTuple):
 
 class Slab(ABC):
     """A law of strengths."""
+
+    has_signs: ClassVar[bool]  # whether strengths may be below zero
 
     @abstractmethod
     def strength(self, z: Tensor) -> Tensor:
@@ -80,6 +82,8 @@ class Slab(ABC):
 
 class LogNormalSlab(Slab):
     """Strengths above zero whose logarithms are Gaussian. Where none is known, their unit is their geometric mean."""
+
+    has_signs = False
 
     def strength(self, z: Tensor) -> Tensor:
         return z.clamp(-_LARGEST_LOGARITHM, _LARGEST_LOGARITHM).exp()
@@ -138,6 +142,8 @@ class LogNormalSlab(Slab):
 
 class GaussianSlab(Slab):
     """Gaussian strengths, of either sign. Where none is known, their unit is their standard deviation."""
+
+    has_signs = True
 
     def strength(self, z: Tensor) -> Tensor:
         return z

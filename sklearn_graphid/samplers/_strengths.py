@@ -225,20 +225,35 @@ class StrengthKernel(Kernel):
         if n_free**2 * max(n_free, sum(problem.inputs.shape)) <= _LARGEST_WORK:
             fitted = torch.arange(0, n_chains, _CHAINS_PER_FIT, device=theta.device)
             source = torch.arange(n_chains, device=theta.device) // _CHAINS_PER_FIT
-            parts = strengths[fitted], theta[fitted], noise_std[fitted]
-            strengths, theta, noise_std = (
-                part[source] for part in self._relaxed(problem, selected(law, fitted), *parts)
-            )
+            relaxed = self._better_relaxed(problem, selected(law, fitted), strengths[fitted], theta[fitted])
+            strengths, theta, noise_std = (part[source] for part in relaxed)
             is_edge = strengths.abs() > (cuts * _usual(strengths, share))[:, None]
         else:
             is_edge = rng.uniform(n_free) < share
         z = self.slab.number(torch.where(strengths == 0, usual, strengths))
         return is_edge | ~odds.is_uncertain, z, theta, noise_std
 
+    def _better_relaxed(
+        self, problem: Problem, law: StrengthLaw, strengths: Tensor, theta: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Fit strengths to all pairs; where their signs are open, from two starts, of which the better counts."""
+        guessed = self._relaxed(problem, law, strengths, theta)
+        if not (self.slab.has_signs and len(problem.known_strengths)):
+            return guessed
+        # A guess that all strengths are alike may give theta the sign that the unknown ones ask for, and leave those
+        # that are known to be noise. So let theta follow from the known ones alone, and the others from theta.
+        nothing = torch.zeros_like(strengths)
+        theta = fit_theta(problem, problem.assemble(nothing), theta, n_iterations=10).theta
+        told = self._relaxed(problem, law, nothing, theta)
+        is_better = (told[-1] < guessed[-1])[:, None]
+        strengths, theta = (torch.where(is_better, a, b) for a, b in zip(told[:2], guessed[:2], strict=True))
+        return strengths, theta, torch.minimum(told[-1], guessed[-1])
+
     def _relaxed(
-        self, problem: Problem, law: StrengthLaw, strengths: Tensor, theta: Tensor, noise_std: Tensor
+        self, problem: Problem, law: StrengthLaw, strengths: Tensor, theta: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Fit strengths to all pairs, the noise level following from the residuals."""
+        noise_std = self._residual_std(problem, strengths, theta)
         wide = StrengthLaw(law.location - self.slab.unit(law), _RELAXED_WIDTH * self.slab.unit(law))
         z, everything = self.slab.number(strengths), torch.ones_like(strengths, dtype=torch.bool)
         for _ in range(_RELAXED_ROUNDS):

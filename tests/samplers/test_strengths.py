@@ -18,6 +18,7 @@ from scipy.optimize import least_squares
 from scipy.stats import fisk
 
 from sklearn_graphid import ErdosRenyiPrior, KnownEdges, LangevinSystemIdentifier
+from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem
@@ -261,3 +262,24 @@ def test_evidence_of_one_strength_is_that_of_quadrature(slab, slope, curvature):
     found, _ = slab.log_evidence(torch.tensor([slope]).double(), torch.tensor([curvature]).double(), law)
     # Laplace's approximation for the log-normal law, a formula for the Gaussian one.
     assert float(found) == pytest.approx(exact, abs=0.1 if isinstance(slab, LogNormalSlab) else 1e-9)
+
+
+@pytest.mark.parametrize("random_state", [0, 3])
+def test_known_strengths_decide_the_signs_of_all_others(random_state):
+    # The known strengths are above zero and most others below. With all signs changed, the others would fit as well.
+    effects = [(0, 1, 1.5), (0, 2, 0.9), (3, 4, 1.1), (3, 2, 0.8), (1, 5, -1.2), (5, 2, -0.8), (2, 4, -1.0)]
+    effects += [(4, 1, -0.7), (6, 4, -1.3), (6, 5, -0.9)]
+    weights = np.zeros((7, 7))
+    for source, target, strength in effects:
+        weights[target, source] = strength
+    mask = np.zeros((7, 7), dtype=bool)
+    for source, target in [(0, 1), (0, 2), (3, 4), (2, 0), (2, 3), (5, 0), (5, 3), (1, 6), (4, 6)]:
+        mask[target, source] = True
+    known = KnownEdges(mask, (weights != 0).astype(float), weights=weights, directed=True)
+    process = PolynomialFilter(1)
+    X, Y = make_system(weights, process, [1.0, 0.4], n_experiments=40, directed=True, random_state=0)
+    identifier = LangevinSystemIdentifier(
+        process, directed=True, edge_weights="signed", n_chains=8, random_state=random_state
+    ).fit(X, Y, known)
+    # A standard error of the ten strengths is .06 or less.
+    np.testing.assert_allclose(identifier.weights_, weights, atol=0.35)
