@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..priors import GraphPrior
 from ..priors._trust import Trust, known_density
 from ..samplers import (
     ChainRNG,
+    ChainState,
     Denoiser,
     Draw,
     Kernel,
@@ -34,6 +36,7 @@ from ..samplers import (
 from ._draws import ChainDraws
 from ._noise import NoiseLevels
 from ._result import Experiments
+from ._resume import ChainStart
 
 __all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "run_chains"]
 
@@ -54,6 +57,7 @@ class SamplingTask:
     device: torch.device
     has_strengths: bool = False  # whether edges have strengths, and are not all alike
     trust: Trust | None = None  # in the prior, before the data are seen; None takes the prior as it is
+    start: ChainStart | None = None  # of the chains; None: at random
 
     @property
     def n_steps(self) -> int:
@@ -79,6 +83,24 @@ class SamplingTask:
         )
         with torch.no_grad(), torch_threads(1):
             return _numpy(self.experiments.filter.apply(graph, parameters, signals)[0])
+
+    def of_batches(self, batches: Sequence[Sequence[int]]) -> list[SamplingTask]:
+        """The task of each batch, with the start of its own chains."""
+        if self.start is None:
+            return [self] * len(batches)
+        ends = np.cumsum([0, *map(len, batches)])
+        return [replace(self, start=self.start.of_chains(slice(*span))) for span in pairwise(ends)]
+
+    def first_state(self, problem: Problem, rng: RandomSource) -> ChainState:
+        """Where the chains start."""
+        if self.start is None:
+            return initial_state(problem, rng, self.noise.common)
+        pairs, theta, noise_std = (
+            torch.tensor(part, dtype=problem.inputs.dtype, device=self.device) for part in self.start
+        )
+        if self.noise.common is not None:
+            noise_std = torch.full_like(noise_std, self.noise.common)
+        return ChainState(pairs, theta, noise_std)
 
     def denoiser(self, n_chains: int, rng: RandomSource) -> Denoiser:
         """The prior's denoiser for many chains, told what is known and corrected by the evidence beside it.
@@ -140,13 +162,14 @@ def run_chains(
     task: SamplingTask, batches: Sequence[Sequence[int]], n_jobs: int | None, readers: Sequence[Reader | None]
 ) -> Generator[ChainDraws]:
     """Run one chain for each seed, tell each batch's reader of its steps, and yield the batches in order."""
+    tasks = task.of_batches(batches)
     if len(batches) == 1:
-        yield _run_batch(task, batches[0], readers[0])  # not worth a worker
+        yield _run_batch(tasks[0], batches[0], readers[0])  # not worth a worker
         return
     # Processes by default: steps are short, and threads would spend their time waiting for the interpreter.
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
     with torch_threads(1):
-        yield from parallel(delayed(_run_batch)(task, *work) for work in zip(batches, readers, strict=True))
+        yield from parallel(delayed(_run_batch)(*work) for work in zip(tasks, batches, readers, strict=True))
 
 
 def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) -> ChainDraws:
@@ -155,7 +178,7 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
         # Kernels of different precision would have to hand over chains of one.
         dtype = max((kernel.dtype for kernel in task.kernels), key=lambda dtype: torch.finfo(dtype).bits)
         problem, rng = task.problem(dtype), ChainRNG(seeds, task.device, dtype)
-        chain = initial_state(problem, rng, task.noise.common)
+        chain = task.first_state(problem, rng)
         draws: list[Draw] = []
         trace: list[tuple[int, StepInfo, Tensor]] = []
         denoise = task.denoiser(len(seeds), rng)

@@ -13,7 +13,15 @@ from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import GaussianSlab, LogNormalSlab, Slab
 from ._estimates import central_interval
 
-__all__ = ["SLABS", "WeightSummary", "check_edge_weights", "summarize_weights", "weight_intervals", "weight_matrices"]
+__all__ = [
+    "SLABS",
+    "WeightSummary",
+    "check_edge_weights",
+    "free_pairs",
+    "summarize_weights",
+    "weight_intervals",
+    "weight_matrices",
+]
 
 #: The law of strengths for every value of `edge_weights`; None where edges have no strengths.
 SLABS: dict[str, Slab | None] = {"binary": None, "positive": LogNormalSlab(), "signed": GaussianSlab()}
@@ -41,13 +49,14 @@ def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter
         )
 
 
-def _space(known: KnownEdges) -> EdgeSpace:
+def free_pairs(known: KnownEdges) -> EdgeSpace:
+    """The unknown pairs, then the known edges of unknown strength."""
     return known.space.joined(known.edges_without_weight())
 
 
 def weight_matrices(strengths: FloatArray, known: KnownEdges) -> FloatArray:
     """Matrices (..., nodes, nodes) of drawn strengths (..., free pairs)."""
-    matrices: FloatArray = _space(known).filled(strengths, known.known_weights())
+    matrices: FloatArray = free_pairs(known).filled(strengths, known.known_weights())
     return matrices
 
 
@@ -69,7 +78,10 @@ def summarize_weights(strengths: FloatArray, known: KnownEdges, adjacency: npt.N
     mean[is_drawn], std[is_drawn] = np.nanmean(drawn[:, is_drawn], axis=0), np.nanstd(drawn[:, is_drawn], axis=0)
     is_edge = adjacency == 1
     known_weights = known.known_weights()
-    means, stds = _space(known).filled(mean, known_weights), _space(known).filled(std, np.zeros_like(known_weights))
+    means, stds = (
+        free_pairs(known).filled(mean, known_weights),
+        free_pairs(known).filled(std, np.zeros_like(known_weights)),
+    )
     return WeightSummary(np.where(is_edge, means, 0.0), np.where(is_edge, stds, 0.0))
 
 
@@ -77,7 +89,7 @@ def weight_intervals(
     strengths: FloatArray, known: KnownEdges, adjacency: npt.NDArray[np.int64], level: float
 ) -> FloatArray:
     """Ends (nodes, nodes, 2) of the central intervals of the strengths of a graph's edges; zero where there is none."""
-    space = _space(known)
+    space = free_pairs(known)
     ends = np.repeat(known.known_weights()[..., None], 2, axis=-1)
     lows, highs = np.zeros((2, strengths.shape[1]))
     is_wanted = space.gather(adjacency) == 1

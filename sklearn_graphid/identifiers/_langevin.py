@@ -109,6 +109,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         warning where there are fewer columns than nodes.
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
         Further evidence on pairs as probabilities, 0.5 where there is none; it multiplies the prior's odds.
+    warm_start : bool, default=False
+        Whether a fit goes on from the draws of the one before it, with the data that it is given, in a third of the
+        time: for one more experiment, or one more known pair. Nodes, filter, `edge_weights` and `directed` must be the
+        same as then. The first fit, and that of a clone, starts at random.
     n_jobs : int or None, default=None
         Workers over batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
@@ -217,6 +221,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         point_estimate: str = "marginal",
         observed_nodes: Any = "auto",
         edge_prior: Any = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         device: str = "cpu",
         random_state: Any = None,
@@ -240,6 +245,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.point_estimate = point_estimate
         self.observed_nodes = observed_nodes
         self.edge_prior = edge_prior
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.device = device
         self.random_state = random_state

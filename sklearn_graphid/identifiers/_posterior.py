@@ -43,6 +43,7 @@ from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._result import Experiments, Identification
+from ._resume import ChainStart, SoughtSystem, start_from
 from ._trust import trust_findings
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class PosteriorResult(Identification):
     prior: GraphPrior
     prior_trust: float
     draws: ChainDraws = field(metadata={"private": True})
+    sought: SoughtSystem = field(metadata={"private": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "theta_learning_rate": [_POSITIVE, None],
         "n_sweeps": [NumberInterval(Integral, 0, None, closed="left")],
         "point_estimate": [StrOptions({"marginal", "sample", "best"})],
+        "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "device": [str],
         "random_state": ["random_state"],
@@ -157,8 +160,27 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             device=resolve_device(self.device),
             has_strengths=self._uses_known_weights,
             trust=self._trust_for(prior, experiments.known),
+            start=self._start_of_chains(experiments),
         )
-        return self._run(task, noise)
+        return self._run(self._resumed(task), noise)
+
+    def _start_of_chains(self, experiments: Experiments) -> ChainStart | None:
+        """The last draws of the fit before, where this one is to go on from there and there was one."""
+        if not self.warm_start or not hasattr(self, "_draws"):
+            return None
+        known = experiments.known
+        SoughtSystem.of(known, self.edge_weights, experiments.filter).check_same(self._sought)
+        return start_from(self._draws, self.known_edges_, known, self.n_chains, self._uses_known_weights)
+
+    def _resumed(self, task: SamplingTask) -> SamplingTask:
+        """The task with those kernels only that go on from the start of the chains, where they have one."""
+        resumed = tuple(kernel for kernel in (kernel.resumed() for kernel in task.kernels) if kernel is not None)
+        if self.warm_start and not resumed:
+            raise ValueError(
+                f"warm_start=True with n_sweeps={self.n_sweeps!r}; expected at least 1: sweeps go on from the draws of "
+                f"the last fit, while annealing forgets them."
+            )
+        return task if task.start is None else replace(task, kernels=resumed)
 
     def _kernels(self, prior: GraphPrior, n_unknown: int, noise_std: float | None) -> tuple[Kernel, ...]:
         """Annealed Langevin dynamics, then sweeps over binary graphs; or sweeps for edges that have strengths.
@@ -247,7 +269,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
 
     def _with_noise(self, task: SamplingTask, levels: NoiseLevels) -> SamplingTask:
         kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
-        return replace(task, noise=levels, kernels=kernels)
+        return self._resumed(replace(task, noise=levels, kernels=kernels))
 
     def _run_once(
         self, task: SamplingTask, batches: Sequence[Sequence[int]], root: Any, first_id: int
@@ -324,6 +346,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             prior_trust=prior_trust,
             diagnostics=diagnostics,
             draws=draws,
+            sought=SoughtSystem.of(known, self.edge_weights, task.experiments.filter),
             findings=(
                 *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
                 *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),

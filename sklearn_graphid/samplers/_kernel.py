@@ -112,6 +112,13 @@ class Kernel(ABC):
     def step(self, problem: Problem, denoise: Denoiser, state: Any, rng: RandomSource) -> tuple[Any, StepInfo]:
         """Move the chains once."""
 
+    def resumed(self) -> Kernel | None:
+        """What goes on from draws of an earlier fit, with fewer steps; None where it would forget them.
+
+        A kernel that does not override this takes all its steps from there.
+        """
+        return self
+
     def draw(self, problem: Problem, state: Any, info: StepInfo) -> Draw:
         """The draw that a step gives; a kernel whose pairs are not 0 and 1 has to make them so here."""
         pairs, theta, noise_std = state.chain

@@ -77,6 +77,9 @@ class LangevinKernel(Kernel):
     def n_steps(self) -> int:
         return len(self.sigmas)
 
+    def resumed(self) -> None:
+        """Nothing: the first annealing levels forget where the chains were."""
+
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> LangevinState:
         return LangevinState(chain, AdamState.zeros_like(chain.theta), 0)
 

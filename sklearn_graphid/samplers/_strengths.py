@@ -11,7 +11,7 @@ is free to change. Chains that fall far behind go on from better ones.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -34,6 +34,8 @@ __all__ = ["StrengthKernel", "StrengthState"]
 
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
 _KEPT_SHARE = 0.5
+# Chains that start from draws of an earlier fit take this share of the sweeps.
+_SHARE_OF_SWEEPS_RESUMED = 0.4
 # Before the draws begin, a chain whose evidence is lower than the best chain's by this much, in logarithms, starts anew
 # from one that is not.
 _LARGEST_DEFICIT = 30.0
@@ -90,6 +92,8 @@ class StrengthKernel(Kernel):
         Whether pairs are independent under the prior.
     noise_std : float or None
         The measurement noise. None draws it too.
+    resumes : bool
+        Whether chains start from draws of an earlier fit.
     """
 
     step_name: ClassVar[str] = "sweep"
@@ -104,6 +108,7 @@ class StrengthKernel(Kernel):
     n_parts: int = 5
     has_independent_pairs: bool = False
     noise_std: float | None = None
+    resumes: bool = False
 
     @property
     def n_steps(self) -> int:
@@ -113,13 +118,17 @@ class StrengthKernel(Kernel):
     def n_draws(self) -> int:
         return max(1, round(_KEPT_SHARE * self.n_sweeps))
 
+    def resumed(self) -> StrengthKernel:
+        return replace(self, n_sweeps=max(1, round(_SHARE_OF_SWEEPS_RESUMED * self.n_sweeps)), resumes=True)
+
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
         n_chains, n_free = len(chain.theta), problem.space.n_free
         known = self.slab.number(problem.known_strengths)
         law = self.slab.first_law(known, n_chains)
         odds = GraphOdds.of(problem, denoise, self.sigma, self.n_parts, self.has_independent_pairs, n_chains)
         odds = odds.asked(rng.uniform(n_free) < 0.5, self.n_parts, rng)
-        is_edge, z, theta, noise_std = self._start(problem, odds, law, chain, rng)
+        start = self._resumed_start if self.resumes else self._start
+        is_edge, z, theta, noise_std = start(problem, odds, law, chain, rng)
         if not self.has_independent_pairs:
             odds = odds.asked(is_edge, self.n_parts, rng)
         posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)
@@ -210,6 +219,15 @@ class StrengthKernel(Kernel):
             noise_std = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
             noise_std = noise_std.clamp_min(self.noise_std or 0.0)
         return law, ChainState(strengths_of(self.slab, fit, z), theta, noise_std)
+
+    def _resumed_start(
+        self, problem: Problem, odds: GraphOdds, law: StrengthLaw, chain: ChainState, rng: RandomSource
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Graphs, z, theta and the noise level where an earlier fit has left the chains."""
+        is_edge, usual = chain.pairs != 0, self.slab.size(law)[:, None]
+        strengths = torch.where(is_edge | odds.is_uncertain, chain.pairs, usual)  # edges may have become known since
+        z = self.slab.number(torch.where(is_edge, strengths, usual))
+        return is_edge | ~odds.is_uncertain, z, chain.theta, self._residual_std(problem, strengths, chain.theta)
 
     def _start(
         self, problem: Problem, odds: GraphOdds, law: StrengthLaw, chain: ChainState, rng: RandomSource

@@ -23,7 +23,7 @@ freedom to move for that bias.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -63,6 +63,9 @@ _LARGEST_DEFICIT = 30.0
 _SWEEPS_BETWEEN_RESTARTS = 2
 # The share of the sweeps, the last ones, that counts as draws from the posterior.
 _KEPT_SHARE = 0.5
+# Chains that start from draws of an earlier fit take this share of the sweeps, and keep this share of them as draws.
+_SHARE_OF_SWEEPS_RESUMED = 0.4
+_KEPT_SHARE_RESUMED = 0.75
 
 
 class SweepState(NamedTuple):
@@ -94,6 +97,8 @@ class SweepKernel(Kernel):
         Draws come from the posterior to the power 1 / temperature.
     noise_std : float or None
         The measurement noise. None draws it too.
+    resumes : bool
+        Whether chains start from draws of an earlier fit.
     """
 
     step_name: ClassVar[str] = "sweep"
@@ -106,6 +111,7 @@ class SweepKernel(Kernel):
     n_swaps: int = 1
     temperature: float = 1.0
     noise_std: float | None = None
+    resumes: bool = False
 
     @property
     def n_steps(self) -> int:
@@ -113,10 +119,14 @@ class SweepKernel(Kernel):
 
     @property
     def n_draws(self) -> int:
-        return max(1, round(_KEPT_SHARE * self.n_sweeps))
+        return max(1, round((_KEPT_SHARE_RESUMED if self.resumes else _KEPT_SHARE) * self.n_sweeps))
+
+    def resumed(self) -> SweepKernel:
+        return replace(self, n_sweeps=max(1, round(_SHARE_OF_SWEEPS_RESUMED * self.n_sweeps)), resumes=True)
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> SweepState:
-        chain = fit_some_chains(problem, denoise, chain, self.sigma, self.noise_std)
+        if not self.resumes:
+            chain = fit_some_chains(problem, denoise, chain, self.sigma, self.noise_std)
         chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
         adjacency = problem.assemble(chain.pairs)
         chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
