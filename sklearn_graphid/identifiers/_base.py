@@ -27,6 +27,7 @@ from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._names import Names, node_order
 from ..scorers import outputs_and_predictions, outputs_r2
 from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outputs
+from ._next_experiment import NextExperimentMixin
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
@@ -54,11 +55,13 @@ def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
     return careful_fit
 
 
-class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
+class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
     """Base of the identifiers. A row of X and of Y is an experiment, a column a node.
 
     A subclass writes `_identify`, which turns checked experiments into an `Identification`, and has the parameters
     `filter` and `observed_nodes`. `fit`, `predict`, `score`, `sample`, `report` and tables come with it.
+    Identifiers that draw from a posterior also say what to measure next: `suggest_inputs`, `information_gain`,
+    `suggest_pairs`.
 
     Attributes
     ----------
@@ -168,6 +171,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         experiments = Experiments(inputs, outputs, known, filter, given)
         self._n_experiments, self._n_measured = len(inputs), experiments.n_measured
         self._output_power = experiments.output_power
+        self._measured_nodes = np.flatnonzero(~np.isnan(outputs).all(axis=0))
         return experiments
 
     @property

@@ -22,7 +22,7 @@ from ..graphs._names import (
 )
 from ..graphs._validation import refuse_dates
 
-__all__ = ["as_numbers", "match_outputs", "names_of_columns", "names_of_outputs", "observed_columns"]
+__all__ = ["as_numbers", "match_outputs", "names_of_columns", "names_of_outputs", "nodes_called", "observed_columns"]
 
 
 def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
@@ -34,9 +34,22 @@ def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.N
         raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}.")
     if len(nodes) != n_outputs:
         raise ValueError(f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one each.")
+    return _different_nodes(nodes, "observed_nodes", n_nodes)
+
+
+def _different_nodes(nodes: npt.NDArray[Any], argument: str, n_nodes: int) -> npt.NDArray[np.intp]:
     if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
-        raise ValueError(f"observed_nodes must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
+        raise ValueError(f"{argument} must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
     return nodes.astype(np.intp)
+
+
+def nodes_called(nodes: Any, argument: str, node_names: Names | None, n_nodes: int) -> npt.NDArray[np.intp]:
+    """The numbers of some nodes, of which there must be one at least, that are given by numbers or by names."""
+    expected = "a list of nodes, by their numbers or by the names of X's columns"
+    numbers = np.asarray(_numbers_of(nodes, node_names, argument, expected))
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
+        raise ValueError(f"{argument}={nodes!r}; expected {expected}.")
+    return _different_nodes(numbers, argument, n_nodes)
 
 
 _OBSERVED = "'auto', 'all', 'leading', or a list of nodes, by their numbers or by the names of X's columns"
@@ -77,7 +90,7 @@ def match_outputs(
     ndarray of int
         One for each column of Y.
     """
-    observed = _numbers_of(observed_nodes, node_names)
+    observed = _numbers_of(observed_nodes, node_names, "observed_nodes", _OBSERVED)
     numbers = tuple(range(n_nodes))
     if node_names is None and output_names is not None and None not in match_names(output_names, numbers):
         node_names = numbers  # columns that are called by numbers
@@ -114,20 +127,20 @@ def _is_auto(observed_nodes: Any) -> bool:
     return isinstance(observed_nodes, str) and observed_nodes == "auto"
 
 
-def _numbers_of(observed_nodes: Any, node_names: Names | None) -> Any:
-    """`observed_nodes` with names of nodes turned into their numbers."""
-    if isinstance(observed_nodes, str) or not isinstance(observed_nodes, Iterable):
-        return observed_nodes
-    nodes = tuple(observed_nodes)
+def _numbers_of(given: Any, node_names: Names | None, argument: str, expected: str) -> Any:
+    """Nodes that are given by their names turned into their numbers, and all else as it is."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return given
+    nodes = tuple(given)
     if all(isinstance(node, Integral) for node in nodes):
-        return observed_nodes
+        return given
     if node_names is None or not all(isinstance(node, Hashable) for node in nodes):
         without = "; the columns of X have no names" if node_names is None else ""
-        raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}{without}.")
+        raise ValueError(f"{argument}={given!r}; expected {expected}{without}.")
     places = match_names(nodes, node_names)
     unknown = [node for node, place in zip(nodes, places, strict=True) if place is None]
     if unknown:
-        raise ValueError(f"observed_nodes holds {in_words(unknown)}, which no column of X is called.")
+        raise ValueError(f"{argument} holds {in_words(unknown)}, which no column of X is called.")
     return np.array(places, dtype=np.intp)
 
 

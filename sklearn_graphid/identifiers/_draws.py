@@ -41,7 +41,7 @@ class ChainDraws(NamedTuple):
 
     def pooled(self, values: FloatArray) -> FloatArray:
         """Values (chains, draws, ...) as (chains x draws, ...), with more copies of what counts more."""
-        flat = values.reshape(-1, *values.shape[2:])
+        flat = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
         if np.ptp(self.weight) == 0:
             return flat
         ends = np.cumsum(np.repeat(self.weight, values.shape[1])) / values.shape[1]

@@ -41,6 +41,7 @@ from ._estimates import ThetaRefit, central_interval, refit_theta
 from ._fit_quality import assess_fit, fit_findings
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
+from ._next_experiment import SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._result import Experiments, Identification
 from ._resume import ChainStart, SoughtSystem, start_from
@@ -476,6 +477,19 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if not hasattr(self, "weights_"):
             return systems
         return *systems, weight_matrices(self._draws.strengths[chains, draws], self.known_edges_)
+
+    def _system_draws(self) -> SystemDraws:
+        draws, known = self._draws, self.known_edges_
+        has_strengths = hasattr(self, "weights_")
+        pairs = draws.pooled(draws.strengths if has_strengths else draws.graphs)
+        matrices = weight_matrices(pairs, known) if has_strengths else known.fill(pairs)
+        # Where the noise level is uncertain, precisions are averaged: what an output tells is proportional to them.
+        # What the model cannot explain has been counted as noise by the fit, and is here.
+        level = np.mean(self.noise_std_samples_**-2.0) ** -0.5 * np.sqrt(self.diagnostics_.get("misfit", 1.0))
+        return SystemDraws(matrices, draws.pooled(draws.theta), level * self.noise_std_per_node_ / self.noise_std_)
+
+    def _graph_draws(self) -> tuple[npt.NDArray[np.int8], FloatArray]:
+        return self._draws.graphs, self._draws.weight
 
 
 def _n_parts(prior: GraphPrior, n_unknown: int) -> int:

@@ -116,6 +116,15 @@ def test_candidates_are_chosen_jointly_and_once():
     assert sorted(choose_candidates(deviations, 6, candidates)) == list(range(6))
 
 
+def test_many_nodes_are_searched():
+    """200 nodes and 60 draws are 2.4 million numbers."""
+    responses = np.random.default_rng(0).normal(size=(60, 200, 200))
+    deviations = deviations_of(responses, np.ones(200))
+    found = choose_inputs(deviations, 1, Box(np.full(200, -1.0), np.full(200, 1.0), 2), np.random.RandomState(0))
+    assert np.count_nonzero(found) == 2
+    assert gaussian_information(deviations, found)[0] > gaussian_information(deviations, np.eye(200)).max()
+
+
 def test_draws_that_agree_tell_that_nothing_is_left():
     deviations = deviations_of(np.repeat(make_responses(1), 4, axis=0), NOISE)
     found = choose_inputs(deviations, 2, Box(np.full(5, -1.0), np.full(5, 1.0), 5), np.random.RandomState(0))

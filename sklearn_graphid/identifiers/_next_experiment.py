@@ -1,0 +1,297 @@
+"""What to measure next, for identifiers that draw from a posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._utils._numbers import FloatArray, check_integer, check_number, check_real_array
+from .._utils._optional import require_pandas
+from .._utils._torch import torch_threads
+from ..design import Box, choose_candidates, choose_inputs, deviations_of, gaussian_information, pair_information
+from ..filters import GraphFilter
+from ..graphs import KnownEdges
+from ..graphs._names import Names
+from ._columns import nodes_called
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["NextExperimentMixin", "SystemDraws", "responses_of"]
+
+# More draws tell an input's worth no better. Fewer are used where their responses would hold more numbers than this.
+_MOST_DRAWS, _FEWEST_DRAWS = 200, 16
+_MOST_NUMBERS = 2**25
+
+
+class SystemDraws(NamedTuple):
+    """Draws of a system from its posterior, all of the same weight, in the order of the chains."""
+
+    matrices: FloatArray  # (draws, nodes, nodes), adjacency matrices or strengths
+    theta: FloatArray  # (draws, parameters)
+    noise_std: FloatArray  # (nodes,) at which outputs are measured
+
+
+def responses_of(draws: SystemDraws, filter: GraphFilter, outputs: npt.NDArray[np.intp]) -> FloatArray:
+    """What draws of a system give at some nodes for an input of one at each node: (draws, nodes, outputs)."""
+    n_nodes = draws.matrices.shape[1]
+    most = int(np.clip(_MOST_NUMBERS // (n_nodes * max(1, len(outputs))), _FEWEST_DRAWS, _MOST_DRAWS))
+    chosen = np.unique(np.linspace(0, len(draws.theta) - 1, min(most, len(draws.theta))).round().astype(int))
+    unit = torch.eye(n_nodes, dtype=torch.float64)
+    parts = []
+    with torch.no_grad(), torch_threads(1):
+        for part in np.array_split(chosen, -(-len(chosen) // _FEWEST_DRAWS)):
+            matrices, theta = (torch.tensor(values[part], dtype=torch.float64) for values in draws[:2])
+            parts.append(filter.apply(matrices, theta, unit).numpy()[:, :, outputs])
+    responses = np.concatenate(parts)
+    # A draw whose outputs are infinite says nothing of what to measure.
+    return np.asarray(responses[np.isfinite(responses).all(axis=(1, 2))])
+
+
+class NextExperimentMixin:
+    """The methods of identifiers that say what to measure next."""
+
+    filter_: GraphFilter
+    known_edges_: KnownEdges
+    node_names_: list[Any]
+    edge_probabilities_: FloatArray
+    _names_of_inputs: Names | None
+    _measured_nodes: npt.NDArray[np.intp]
+
+    def _validate_new_inputs(self, X: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _system_draws(self) -> SystemDraws:
+        raise self._has_no_draws()
+
+    def _graph_draws(self) -> tuple[npt.NDArray[np.int8], FloatArray]:
+        """Graphs (chains, draws, unknown pairs), and how much each chain counts."""
+        raise self._has_no_draws()
+
+    def _has_no_draws(self) -> AttributeError:
+        return AttributeError(
+            f"{type(self).__name__} finds one system and draws no others that the data allow, so that it cannot say "
+            f"what to measure next; use LangevinSystemIdentifier."
+        )
+
+    def suggest_inputs(
+        self,
+        n_inputs: int = 1,
+        *,
+        low: Any = -1.0,
+        high: Any = 1.0,
+        max_nonzero: int | None = None,
+        candidates: Any = None,
+        observed: Any = None,
+        random_state: Any = None,
+    ) -> FloatArray | pd.DataFrame:
+        """Inputs whose outputs would tell most about graph and parameters.
+
+        Draws from the posterior differ in the outputs that they predict. Those inputs are chosen, all together, for
+        which they differ most against the noise: the logarithm of the determinant of I + the covariance of the
+        predictions over that of the noise is largest, among the inputs that the search has found.
+
+        Parameters
+        ----------
+        n_inputs : int, default=1
+            How many experiments will be done before the next fit.
+        low, high : float or array-like of shape (n_nodes,), default=-1.0 and 1.0
+            Smallest and largest input, the same at all nodes or one for each. A larger range always tells more.
+        max_nonzero : int or None, default=None
+            Drive at most so many nodes in an experiment; the input of all others is zero. None: all may be driven.
+        candidates : array-like of shape (n_candidates, n_nodes), default=None
+            Choose among these inputs only, each once at most. `low`, `high` and `max_nonzero` then have no say.
+        observed : list or None, default=None
+            Nodes at which outputs will be measured, by their numbers or by the names of X's columns. None: those at
+            which some were measured in the last fit.
+        random_state : int, RandomState or None, default=None
+            Some of the starts of the search are random.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_inputs, n_nodes)
+            An input in each row; a DataFrame with X's columns where these had names, whose index says which of the
+            candidates a row is.
+
+        See Also
+        --------
+        information_gain : How much given inputs would tell.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from sklearn_graphid import LangevinSystemIdentifier
+        >>> from sklearn_graphid.datasets import make_system
+        >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+        >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=2, random_state=0)
+        >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y)
+        >>> identifier.suggest_inputs(2, low=-10, high=10, random_state=0).shape
+        (2, 6)
+        """
+        check_is_fitted(self)
+        draws = self._system_draws()
+        n_inputs, n_nodes = check_integer(n_inputs, "n_inputs", low=1), draws.matrices.shape[1]
+        rows, box = None, None
+        if candidates is None:
+            box = _check_box(low, high, max_nonzero, n_nodes)
+        else:
+            rows = self._check_candidates(candidates, n_inputs)
+        deviations = self._deviations(draws, observed)
+        if rows is None:
+            assert box is not None
+            return self._as_inputs(choose_inputs(deviations, n_inputs, box, check_random_state(random_state)))
+        chosen = choose_candidates(deviations, n_inputs, rows)
+        return self._as_inputs(rows[chosen], _index_of(candidates, chosen))
+
+    def information_gain(self, X: Any, *, observed: Any = None) -> FloatArray:
+        """How much the outputs of each input, one experiment at a time, would tell about graph and parameters.
+
+        It is the mutual information between the system and the outputs, which is the expected fall of entropy, as if
+        the outputs that draws from the posterior predict were Gaussian; where they are not, it is an upper bound. It is
+        meant for ranking inputs. `suggest_inputs` maximises the same number.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_experiments, n_nodes)
+            Inputs.
+        observed : list or None, default=None
+            Nodes at which outputs will be measured, as in `suggest_inputs`.
+
+        Returns
+        -------
+        ndarray of shape (n_experiments,)
+            In nats.
+
+        See Also
+        --------
+        suggest_inputs : The inputs that tell most.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from sklearn_graphid import LangevinSystemIdentifier
+        >>> from sklearn_graphid.datasets import make_system
+        >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+        >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=2, random_state=0)
+        >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y)
+        >>> small, large = identifier.information_gain([[1, -1, 1, -1, 1, -1], [9, -9, 9, -9, 9, -9]])
+        >>> bool(small < large)
+        True
+        """
+        check_is_fitted(self)
+        draws = self._system_draws()
+        return gaussian_information(self._deviations(draws, observed), self._validate_new_inputs(X))
+
+    def suggest_pairs(self, n_pairs: int = 10) -> pd.DataFrame:
+        """Pairs to check by hand: those that would settle most.
+
+        A pair is worth its own entropy and what it has in common with every other pair, so that one that decides about
+        others comes before one that is as uncertain and decides about itself alone.
+
+        Parameters
+        ----------
+        n_pairs : int, default=10
+            How many to list; fewer where fewer are unknown.
+
+        Returns
+        -------
+        DataFrame
+            A row for each pair, the one that settles most first, with the columns `source` and `target` (named as in
+            `to_networkx`), `probability` of an edge, `entropy` of the pair in nats, `about_others`, the mutual
+            information with each other unknown pair, summed and corrected for the finite number of draws, and
+            `information`, the sum of the two: how much the entropies of all pairs would fall together.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from sklearn_graphid import LangevinSystemIdentifier
+        >>> from sklearn_graphid.datasets import make_system
+        >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
+        >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=1, random_state=0)
+        >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y)
+        >>> identifier.suggest_pairs(3).columns.tolist()
+        ['source', 'target', 'probability', 'entropy', 'about_others', 'information']
+        """
+        check_is_fitted(self)
+        graphs, weight = self._graph_draws()
+        n_pairs = check_integer(n_pairs, "n_pairs", low=1)
+        require_pandas("suggest_pairs")
+        import pandas as pd
+
+        entropy, about_others = pair_information(graphs, weight)
+        space = self.known_edges_.space
+        order = np.argsort(-(entropy + about_others), kind="stable")[:n_pairs]
+        ends = {"source": space.sources_and_targets()[0], "target": space.sources_and_targets()[1]}
+        table: dict[str, Any] = {name: [self.node_names_[node] for node in end[order]] for name, end in ends.items()}
+        table["probability"] = space.gather(self.edge_probabilities_)[order]
+        table |= {"entropy": entropy[order], "about_others": about_others[order]}
+        table["information"] = table["entropy"] + table["about_others"]
+        return pd.DataFrame(table)
+
+    def _deviations(self, draws: SystemDraws, observed: Any) -> FloatArray:
+        outputs = self._measured_nodes
+        if observed is not None:
+            outputs = nodes_called(observed, "observed", self._names_of_inputs, draws.matrices.shape[1])
+        responses = responses_of(draws, self.filter_, outputs)
+        if len(responses) < 2:
+            raise ValueError(
+                f"there is {len(responses)} draw of the system, and what an input tells is seen from how draws differ; "
+                f"fit with a larger n_chains."
+            )
+        return deviations_of(responses, draws.noise_std[outputs])
+
+    def _check_candidates(self, candidates: Any, n_inputs: int) -> FloatArray:
+        rows = self._validate_new_inputs(candidates)
+        if n_inputs > len(rows):
+            raise ValueError(
+                f"n_inputs={n_inputs} but candidates has {len(rows)} rows, of which each is chosen once at most; "
+                f"expected at most {len(rows)}. Repeat rows that may be repeated."
+            )
+        return rows
+
+    def _as_inputs(self, inputs: FloatArray, index: Any = None) -> FloatArray | pd.DataFrame:
+        if self._names_of_inputs is None:
+            return inputs
+        require_pandas("suggest_inputs, where X has names,")
+        import pandas as pd
+
+        return pd.DataFrame(inputs, columns=list(self._names_of_inputs), index=index)
+
+
+def _index_of(candidates: Any, chosen: npt.NDArray[np.intp]) -> Any:
+    index = getattr(candidates, "index", None)
+    return chosen if index is None or callable(index) else index[chosen]
+
+
+def _check_box(low: Any, high: Any, max_nonzero: Any, n_nodes: int) -> Box:
+    lowest, highest = _at_nodes(low, "low", n_nodes), _at_nodes(high, "high", n_nodes)
+    if (lowest > highest).any():
+        node = int(np.argmax(lowest > highest))
+        raise ValueError(
+            f"low={lowest[node]:g} is above high={highest[node]:g} at node {node}; expected the smaller one."
+        )
+    if max_nonzero is None:
+        return Box(lowest, highest, n_nodes)
+    n_driven = min(check_integer(max_nonzero, "max_nonzero", low=1), n_nodes)
+    excludes_zero = (lowest > 0) | (highest < 0)
+    if n_driven < n_nodes and excludes_zero.any():
+        node = int(np.argmax(excludes_zero))
+        raise ValueError(
+            f"max_nonzero={max_nonzero} leaves nodes without input, but low={lowest[node]:g} and "
+            f"high={highest[node]:g} at node {node} do not allow an input of zero; expected low <= 0 <= high."
+        )
+    return Box(lowest, highest, n_driven)
+
+
+def _at_nodes(values: Any, name: str, n_nodes: int) -> FloatArray:
+    if not np.ndim(values):
+        return np.full(n_nodes, check_number(values, name))
+    array = check_real_array(values, name)
+    if array.shape != (n_nodes,):
+        raise ValueError(f"{name} has shape {array.shape}; expected a number, or ({n_nodes},), one for each node.")
+    return array

@@ -1,0 +1,216 @@
+"""What identifiers say of the next experiment: against their own draws, filtered one by one, and in what form."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from identifier_cases import COMPETITORS, IDENTIFIERS
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from sklearn_graphid import KnownEdges, LangevinSystemIdentifier
+from sklearn_graphid.datasets import make_system
+from sklearn_graphid.filters import HeatDiffusionFilter
+
+# Short runs on little data leave chains that disagree, and draws that differ.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0}
+NAMES = list("abcdef")
+
+
+@pytest.fixture
+def data():
+    return make_system(nx.cycle_graph(6), "heat", theta=[0.5], n_experiments=1, random_state=0)
+
+
+@pytest.fixture
+def fitted(data):
+    return LangevinSystemIdentifier("heat", noise_std=0.7, **SHORT).fit(*data)
+
+
+def information(identifier, x, noise_std, outputs=slice(None)):
+    """½ log det of the covariance of what all draws predict, written out; draws in any order."""
+    assert np.ptp(identifier.diagnostics_["chain_weights"]) == 0  # so that `sample` gives every draw once
+    draws = identifier.sample(identifier.theta_samples_.shape[0], random_state=0)
+    matrices, thetas = draws[-1] if len(draws) == 3 else draws[0], draws[1]
+    signal = torch.tensor(np.atleast_2d(x), dtype=torch.float64)
+    arguments = torch.tensor(matrices, dtype=torch.float64), torch.tensor(thetas), signal
+    predictions = HeatDiffusionFilter().apply(*arguments)[:, 0].numpy()[:, outputs]
+    scaled = predictions / np.broadcast_to(noise_std, len(matrices[0]))[outputs]
+    covariance = np.atleast_2d(np.cov(scaled.T, bias=True))
+    return 0.5 * np.linalg.slogdet(np.eye(len(covariance)) + covariance)[1]
+
+
+def test_gain_is_that_of_the_draws(fitted):
+    X = np.random.default_rng(0).uniform(-5, 5, (3, 6))
+    expected = [information(fitted, x, 0.7) for x in X]
+    np.testing.assert_allclose(fitted.information_gain(X), expected, rtol=1e-6)
+    assert fitted.information_gain(np.zeros((1, 6)))[0] == 0
+
+
+def test_gain_counts_the_outputs_that_will_be_measured(fitted):
+    x = np.arange(6.0)
+    alone = fitted.information_gain([x], observed=[2, 4])[0]
+    assert alone == pytest.approx(information(fitted, x, 0.7, [2, 4]), rel=1e-6)
+    assert alone < fitted.information_gain([x])[0]
+
+
+def test_gain_counts_the_noise_of_every_node(data):
+    levels = np.array([0.6, 1.5, 1.0, 1.0, 0.7, 1.2])
+    fitted = LangevinSystemIdentifier("heat", noise_std=levels, **SHORT).fit(*data)
+    x = np.arange(6.0)
+    assert fitted.information_gain([x])[0] == pytest.approx(information(fitted, x, levels), rel=1e-6)
+
+
+def test_uncertain_noise_counts_by_its_mean_precision(data):
+    fitted = LangevinSystemIdentifier("heat", **SHORT).fit(*data)
+    level = np.mean(fitted.noise_std_samples_**-2) ** -0.5
+    x = np.arange(6.0)
+    assert fitted.information_gain([x])[0] == pytest.approx(information(fitted, x, level), rel=1e-6)
+
+
+def test_strengths_count(data):
+    known = KnownEdges.from_array(np.where(np.eye(6), 0, np.nan))
+    fitted = LangevinSystemIdentifier("heat", edge_weights="positive", noise_std=1.0, **SHORT).fit(*data, known)
+    x = np.arange(6.0)
+    assert fitted.information_gain([x])[0] == pytest.approx(information(fitted, x, 1.0), rel=1e-6)
+    assert fitted.suggest_inputs(random_state=0).shape == (1, 6)
+
+
+def test_directions_count(data):
+    fitted = LangevinSystemIdentifier("heat", directed=True, noise_std=1.0, **SHORT).fit(*data)
+    x = np.arange(6.0)
+    assert fitted.information_gain([x])[0] == pytest.approx(information(fitted, x, 1.0), rel=1e-6)
+    table = fitted.suggest_pairs(30)
+    assert len(table) == 30
+    assert {("source", "target")} == {tuple(table.columns[:2])}
+
+
+def test_nodes_that_were_never_measured_do_not_count(data):
+    X, Y = data
+    Y = Y.copy()
+    Y[:, [1, 3]] = np.nan
+    fitted = LangevinSystemIdentifier("heat", noise_std=1.0, **SHORT).fit(X, Y)
+    x = np.arange(6.0)
+    assert fitted.information_gain([x])[0] == pytest.approx(information(fitted, x, 1.0, [0, 2, 4, 5]), rel=1e-6)
+    everywhere = fitted.information_gain([x], observed=range(6))[0]
+    assert everywhere == pytest.approx(information(fitted, x, 1.0), rel=1e-6)
+    few = LangevinSystemIdentifier("heat", noise_std=1.0, observed_nodes=[0, 5], **SHORT).fit(X, Y[:, [0, 5]])
+    assert few.information_gain([x])[0] == pytest.approx(information(few, x, 1.0, [0, 5]), rel=1e-6)
+
+
+def test_suggested_inputs_tell_more_than_random_ones(fitted):
+    chosen = fitted.suggest_inputs(low=-3, high=3, random_state=0)
+    random = np.random.default_rng(0).choice([-3.0, 3.0], (200, 6))
+    assert fitted.information_gain(chosen)[0] >= fitted.information_gain(random).max() - 1e-9
+    assert np.abs(chosen).max() <= 3
+    np.testing.assert_array_equal(chosen, fitted.suggest_inputs(low=-3, high=3, random_state=0))
+
+
+def test_one_driven_node_is_the_best_one(fitted):
+    chosen = fitted.suggest_inputs(low=-3, high=3, max_nonzero=1)
+    assert np.count_nonzero(chosen) == 1
+    best = fitted.information_gain(3 * np.eye(6)).max()
+    assert fitted.information_gain(chosen)[0] == pytest.approx(best)
+
+
+def test_boxes_may_differ_by_node(fitted):
+    low, high = np.array([-1, 0, 2, -3, 1, -1.0]), np.array([1, 0, 2, -2, 5, 4.0])
+    chosen = fitted.suggest_inputs(3, low=low, high=high, random_state=0)
+    assert ((chosen >= low) & (chosen <= high)).all()
+
+
+def test_candidates_are_told_by_their_index(data):
+    X, Y = (pd.DataFrame(values, columns=NAMES) for values in data)
+    fitted = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y)
+    possible = pd.DataFrame(np.random.default_rng(0).normal(size=(5, 6)), columns=NAMES, index=list("vwxyz"))
+    chosen = fitted.suggest_inputs(2, candidates=possible)
+    pd.testing.assert_frame_equal(chosen, possible.loc[chosen.index])
+    assert chosen.index[0] == possible.index[fitted.information_gain(possible).argmax()]
+
+
+def test_names_of_columns_are_kept(data):
+    X, Y = (pd.DataFrame(values, columns=NAMES) for values in data)
+    fitted = LangevinSystemIdentifier("heat", noise_std=1.0, **SHORT).fit(X, Y)
+    chosen = fitted.suggest_inputs(2, random_state=0)
+    assert list(chosen.columns) == NAMES
+    fitted.predict(chosen)  # without a warning about names
+    by_name, by_number = (fitted.information_gain(X, observed=nodes)[0] for nodes in (["f", "a"], [5, 0]))
+    assert by_name == pytest.approx(by_number)
+    assert set(fitted.suggest_pairs(3)["source"]) <= set(NAMES)
+
+
+def test_pairs_are_ranked_by_what_they_settle(fitted):
+    table = fitted.suggest_pairs(100)
+    assert len(table) == 15
+    assert (np.diff(table["information"]) <= 1e-12).all()
+    np.testing.assert_allclose(table["information"], table["entropy"] + table["about_others"])
+    # The draws' own share of edges, whose entropy is the pair's.
+    share = fitted.sample(len(fitted.theta_samples_), random_state=0)[0].mean(0)[table["source"], table["target"]]
+    entropy = -sum(np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0) for q in (share, 1 - share))
+    np.testing.assert_allclose(table["entropy"], entropy, atol=1e-9)
+    assert len(fitted.suggest_pairs(2)) == 2
+
+
+def test_all_may_be_known(data):
+    ring = nx.to_numpy_array(nx.cycle_graph(6))
+    fitted = LangevinSystemIdentifier("heat", **SHORT).fit(*data, KnownEdges(np.ones((6, 6), dtype=bool), ring))
+    assert len(fitted.suggest_pairs()) == 0
+    assert fitted.suggest_inputs(random_state=0).shape == (1, 6)  # theta is still unknown
+    assert fitted.information_gain(data[0])[0] > 0
+
+
+@pytest.mark.parametrize("name", ["adam", *COMPETITORS])
+@pytest.mark.parametrize("method", ["suggest_inputs", "information_gain", "suggest_pairs"])
+def test_point_estimates_say_that_they_cannot(name, method, data):
+    identifier = clone({**IDENTIFIERS, **COMPETITORS}[name]).fit(*(np.repeat(part, 12, axis=0) for part in data))
+    arguments = data[:1] if method == "information_gain" else ()
+    with pytest.raises(AttributeError, match=rf"{type(identifier).__name__} finds one system .* LangevinSystemIdent"):
+        getattr(identifier, method)(*arguments)
+
+
+def test_one_draw_says_nothing(data):
+    fitted = clone(IDENTIFIERS["paper"]).fit(*data)
+    with pytest.raises(ValueError, match=r"there is 1 draw of the system.* fit with a larger n_chains"):
+        fitted.suggest_inputs()
+
+
+def test_fit_comes_first():
+    with pytest.raises(NotFittedError):
+        LangevinSystemIdentifier("heat").suggest_inputs()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n_inputs": 0}, ValueError, "n_inputs=0; expected an integer of at least 1"),
+        ({"n_inputs": True}, TypeError, "n_inputs=True"),
+        ({"low": 2}, ValueError, "low=2 is above high=1 at node 0"),
+        ({"low": np.nan}, ValueError, "low=nan; expected a finite number"),
+        ({"high": [1, 2]}, ValueError, r"high has shape \(2,\); expected a number, or \(6,\)"),
+        ({"high": "much"}, TypeError, "high='much'"),
+        ({"max_nonzero": 0}, ValueError, "max_nonzero=0; expected an integer of at least 1"),
+        ({"max_nonzero": 2, "low": 0.5}, ValueError, "max_nonzero=2 leaves nodes without input.* low <= 0 <= high"),
+        ({"candidates": np.ones((2, 6)), "n_inputs": 3}, ValueError, "n_inputs=3 but candidates has 2 rows"),
+        ({"candidates": np.ones((2, 5))}, ValueError, "X has 5 features"),
+        ({"observed": []}, ValueError, r"observed=\[\]; expected a list of nodes"),
+        ({"observed": [0, 6]}, ValueError, "observed must be different integers from 0 to 5"),
+        ({"observed": [1, 1]}, ValueError, "observed must be different integers"),
+        ({"observed": ["a"]}, ValueError, "observed=.*the columns of X have no names"),
+        ({"observed": "all"}, ValueError, "observed='all'; expected a list"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, error, message, fitted):
+    with pytest.raises(error, match=message):
+        fitted.suggest_inputs(**arguments)
+
+
+def test_wrong_inputs_and_numbers_are_named(fitted):
+    with pytest.raises(ValueError, match="X has 5 features"):
+        fitted.information_gain(np.ones((1, 5)))
+    with pytest.raises(ValueError, match="n_pairs=0; expected an integer of at least 1"):
+        fitted.suggest_pairs(0)
