@@ -64,6 +64,7 @@ examples = [
     "plot_how_certain.py",
     "plot_on_paper.py",
     "plot_did_it_mix.py",
+    "plot_predictive_check.py",
     "plot_compare_identifiers.py",
     "plot_grid_search_filters.py",
     "plot_partial_outputs.py",

@@ -97,6 +97,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
     edge_probabilities_: FloatArray
     adjacency_: npt.NDArray[np.int64]
     theta_: FloatArray
+    noise_std_: float
     weights_: FloatArray  # of a fit in which edges have strengths only
     weights_std_: FloatArray
 
@@ -423,3 +424,13 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         if hasattr(self, "weights_"):
             system.append(self.weights_)
         return tuple(np.repeat(part[None], n_samples, axis=0) for part in system)
+
+    @property
+    def _n_draws(self) -> int:
+        """How many different answers `sample` gives."""
+        return 1
+
+    def _draw_noise(self, n_samples: int, random_state: Any) -> FloatArray:
+        """Noise levels (n_samples, n_nodes) of the systems that `_draw` gives for the same seed."""
+        levels = getattr(self, "noise_std_per_node_", self.noise_std_)
+        return np.broadcast_to(np.asarray(levels, dtype=np.float64), (n_samples, self.n_features_in_)).copy()

@@ -462,7 +462,15 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return to_inference_data(self, X, y)
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
-        # Every chain's last draw first, as those are independent; then earlier ones; repeats only beyond them all.
+        chosen = self._choose_draws(n_samples, random_state)
+        adjacencies = self.known_edges_.fill(self._draws.graphs[chosen]).astype(np.int64)
+        systems = adjacencies, self._draws.theta[chosen].copy()
+        if not hasattr(self, "weights_"):
+            return systems
+        return *systems, weight_matrices(self._draws.strengths[chosen], self.known_edges_)
+
+    def _choose_draws(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Chains and the draws in them: every chain's last first, as those are independent; repeats beyond them all."""
         n_chains, n_draws = self._draws.log_likelihood.shape
         rng, weight = check_random_state(random_state), self._draws.weight
         order = np.concatenate([rng.permutation(n_chains) + n_chains * age for age in range(n_draws)])
@@ -471,12 +479,18 @@ class PosteriorIdentifier(BaseSystemIdentifier):
                 [rng.choice(n_chains, n_chains, p=weight) + n_chains * age for age in range(n_draws)]
             )
         chosen = np.resize(order, n_samples)
-        chains, draws = chosen % n_chains, n_draws - 1 - chosen // n_chains
-        adjacencies = self.known_edges_.fill(self._draws.graphs[chains, draws]).astype(np.int64)
-        systems = adjacencies, self._draws.theta[chains, draws].copy()
-        if not hasattr(self, "weights_"):
-            return systems
-        return *systems, weight_matrices(self._draws.strengths[chains, draws], self.known_edges_)
+        return chosen % n_chains, n_draws - 1 - chosen // n_chains
+
+    @property
+    def _n_draws(self) -> int:
+        return int(self._draws.log_likelihood.size)
+
+    def _draw_noise(self, n_samples: int, random_state: Any) -> FloatArray:
+        levels = super()._draw_noise(n_samples, random_state)
+        if np.ptp(self.noise_std_samples_) == 0:  # it was given, or made up for what the filter cannot explain
+            return levels
+        drawn = self._draws.noise_std[self._choose_draws(n_samples, random_state)]
+        return np.asarray(levels * (drawn / self.noise_std_)[:, None])
 
     def _system_draws(self) -> SystemDraws:
         draws, known = self._draws, self.known_edges_

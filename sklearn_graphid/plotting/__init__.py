@@ -9,6 +9,7 @@ from ._adjacency import AdjacencyDisplay
 from ._calibration import EdgeCalibrationDisplay
 from ._comparison import ComparisonDisplay
 from ._graph import GraphDisplay
+from ._predictive_check import PredictiveCheckDisplay
 from ._theta import ThetaDisplay
 from ._trace import TraceDisplay
 from ._training import PriorTrainingDisplay
@@ -18,6 +19,7 @@ __all__ = [
     "ComparisonDisplay",
     "EdgeCalibrationDisplay",
     "GraphDisplay",
+    "PredictiveCheckDisplay",
     "PriorTrainingDisplay",
     "ThetaDisplay",
     "TraceDisplay",

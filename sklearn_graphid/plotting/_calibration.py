@@ -12,7 +12,7 @@ from .._utils._numbers import FloatArray
 from ..metrics import edge_reliability_curve
 from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
 from ._names import LITERAL
-from ._style import BLUE, GREY, axes_or_new, fitted_attributes, needs_matplotlib, tidy
+from ._style import BLUE, GREY, axes_or_new, fitted_attributes, needs_matplotlib, panel_beneath, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +226,7 @@ class EdgeCalibrationDisplay:
         beneath: Any = next((child for child in self.ax_.child_axes if child.get_label() == "pairs"), None)
         is_first = beneath is None
         if beneath is None:
-            beneath = _panel_beneath(self.ax_)
+            beneath = panel_beneath(self.ax_)
             beneath.set_label("pairs")
         edges = np.linspace(0, 1, len(self.counts) + 1)
         style = {"linestyle": look["linestyle"], "edgecolor": look["color"], "linewidth": 1.2}
@@ -237,18 +237,6 @@ class EdgeCalibrationDisplay:
         beneath.set_ylabel("pairs")
         tidy(beneath)
         return beneath
-
-
-def _panel_beneath(ax: Axes) -> Any:
-    """Axes as wide as `ax` and hanging under it, which share its horizontal scale."""
-    from matplotlib.transforms import BboxTransformTo, ScaledTranslation, blended_transform_factory
-
-    # Its height is in inches: a share of the height of `ax` would change whenever a layout makes room for it.
-    inches_below = ax.figure.dpi_scale_trans + ScaledTranslation(0, 0, BboxTransformTo(ax.bbox))
-    place = blended_transform_factory(ax.transAxes, inches_below)
-    beneath = ax.inset_axes((0, -1.0, 1, 0.8), transform=place, sharex=ax)
-    ax.tick_params(labelbottom=False)
-    return beneath
 
 
 def _wilson_interval(share: FloatArray, counts: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:

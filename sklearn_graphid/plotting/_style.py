@@ -27,6 +27,7 @@ __all__ = [
     "axes_or_new",
     "fitted_attributes",
     "needs_matplotlib",
+    "panel_beneath",
     "split_axes",
     "tidy",
 ]
@@ -77,8 +78,13 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float], layout: str = "const
     return check_axes(ax), ax.figure  # type: ignore[return-value]
 
 
-def split_axes(ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float, float]) -> tuple[Any, Figure]:
-    """An array of `n_panels` axes: those given, or one given axes divided, or those of a new figure."""
+def split_axes(
+    ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float, float], shares_x: bool = True
+) -> tuple[Any, Figure]:
+    """An array of `n_panels` axes: those given, or one given axes divided, or those of a new figure.
+
+    Stacked panels have one horizontal scale, unless `shares_x` is False.
+    """
     from matplotlib.axes import Axes
 
     if ax is None:
@@ -88,16 +94,21 @@ def split_axes(ax: Any, n_panels: int, *, stacked: bool, panel_size: tuple[float
         n_rows, n_columns = (n_panels, 1) if stacked else (1, n_panels)
         size = (width * n_columns, height * n_rows)
         figure, panels = plt.subplots(
-            n_rows, n_columns, figsize=size, layout="constrained", squeeze=False, sharex="col" if stacked else "none"
+            n_rows,
+            n_columns,
+            figsize=size,
+            layout="constrained",
+            squeeze=False,
+            sharex="col" if stacked and shares_x else "none",
         )
         return panels.ravel(), figure
     if isinstance(ax, Axes):
-        return _divide(ax, n_panels, stacked), ax.figure  # type: ignore[return-value]
+        return _divide(ax, n_panels, stacked, shares_x), ax.figure  # type: ignore[return-value]
     panels = np.array(check_panels(ax, n_panels), dtype=object)
     return panels, panels[0].figure
 
 
-def _divide(ax: Any, n_panels: int, stacked: bool) -> Any:
+def _divide(ax: Any, n_panels: int, stacked: bool, shares_x: bool) -> Any:
     """Put panels in the place of one axes, which stays as their invisible frame."""
     place = ax.get_subplotspec()
     if place is None:
@@ -105,10 +116,22 @@ def _divide(ax: Any, n_panels: int, stacked: bool) -> Any:
     ax.set_axis_off()
     grid = place.subgridspec(n_panels, 1) if stacked else place.subgridspec(1, n_panels)
     first = ax.figure.add_subplot(grid[0])
-    rest = [ax.figure.add_subplot(grid[i], sharex=first if stacked else None) for i in range(1, n_panels)]
+    rest = [ax.figure.add_subplot(grid[i], sharex=first if stacked and shares_x else None) for i in range(1, n_panels)]
     return np.array([first, *rest], dtype=object)
 
 
 def tidy(ax: Axes) -> None:
     """Leave out the two sides of the frame that measure nothing."""
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def panel_beneath(ax: Axes) -> Any:
+    """Axes as wide as `ax` and hanging under it, which share its horizontal scale."""
+    from matplotlib.transforms import BboxTransformTo, ScaledTranslation, blended_transform_factory
+
+    # Its height is in inches: a share of the height of `ax` would change whenever a layout makes room for it.
+    inches_below = ax.figure.dpi_scale_trans + ScaledTranslation(0, 0, BboxTransformTo(ax.bbox))
+    place = blended_transform_factory(ax.transAxes, inches_below)
+    beneath = ax.inset_axes((0, -1.0, 1, 0.8), transform=place, sharex=ax)
+    ax.tick_params(labelbottom=False)
+    return beneath

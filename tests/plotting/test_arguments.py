@@ -26,6 +26,9 @@ DRAWS = {
     "adjacency": drawing(plotting.AdjacencyDisplay, edge_probabilities=0.8 * RING),
     "calibration": drawing(plotting.EdgeCalibrationDisplay, true_adjacency=RING, edge_probabilities=0.8 * RING),
     "theta": drawing(plotting.ThetaDisplay, theta_samples=np.eye(4, 2)),
+    "predictive check": drawing(
+        plotting.PredictiveCheckDisplay, outputs=np.eye(4, 2), means=np.zeros((4, 2)), noise_std=1.0
+    ),
     "trace": drawing(plotting.TraceDisplay, diagnostics=TRACES),
     "training": drawing(plotting.PriorTrainingDisplay, loss_history=HISTORY),
     "comparison": lambda frame=FRAME, **given: plotting.ComparisonDisplay(frame=frame).plot(**given),
@@ -49,9 +52,9 @@ def test_what_is_no_axes(display, ax):
     refused(display, TypeError, f"ax is a {type(ax).__name__}; expected a matplotlib Axes", ax=ax)
 
 
-@pytest.mark.parametrize("display", ["theta", "trace", "comparison"])
+@pytest.mark.parametrize("display", ["theta", "predictive check", "trace", "comparison"])
 def test_a_sequence_that_does_not_hold_axes(display):
-    n_panels = {"theta": 2, "trace": 3, "comparison": 1}[display]
+    n_panels = {"theta": 2, "predictive check": 2, "trace": 3, "comparison": 1}[display]
     refused(display, TypeError, "ax holds a int; expected matplotlib Axes only", ax=[3] * n_panels)
 
 
