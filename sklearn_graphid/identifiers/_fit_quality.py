@@ -19,7 +19,7 @@ from .._utils._findings import Finding, number
 from .._utils._numbers import FloatArray
 from ._result import Experiments
 
-__all__ = ["assess_fit", "fit_findings", "residual_dependence", "ridge_error"]
+__all__ = ["assess_fit", "fit_findings", "is_significant", "residual_dependence", "ridge_error"]
 
 # Residuals that are so much smaller or larger than the noise level that was given do not go with it ...
 _NOISE_RANGE = (0.7, 1.4)
@@ -115,6 +115,11 @@ def residual_dependence(
     return float(stats.f.sf((float((target**2).sum()) - left) / rank / (left / free), rank, free))
 
 
+def is_significant(p_value: float) -> bool:
+    """Whether a p-value is too small for chance."""
+    return p_value < _SIGNIFICANT
+
+
 def assess_fit(
     inputs: FloatArray,
     outputs: FloatArray,
@@ -166,7 +171,7 @@ def fit_findings(
     if noise_std > _LARGEST_RATIO * ridge > 0:
         text = f"the noise takes up {share:.2g} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
         return [Finding.trouble(f"{text} what ridge regression leaves; try another filter.", UserWarning)]
-    if diagnostics["p_value_residuals"] < _SIGNIFICANT:
+    if is_significant(diagnostics["p_value_residuals"]):
         return [
             Finding.trouble("the residuals depend on the inputs, so the filter is wrong; try another.", UserWarning)
         ]

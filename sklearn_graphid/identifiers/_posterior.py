@@ -38,7 +38,7 @@ from ._chains import Reader, SamplingTask, batches_of, run_chains
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
 from ._edge_weights import SLABS, check_edge_weights, summarize_weights, weight_intervals, weight_matrices
 from ._estimates import ThetaRefit, central_interval, refit_theta
-from ._fit_quality import assess_fit, fit_findings
+from ._fit_quality import assess_fit, fit_findings, is_significant, residual_dependence
 from ._following import FitFollower, has_callbacks
 from ._mixing import diagnose, mixing_findings
 from ._next_experiment import SystemDraws
@@ -381,12 +381,16 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         # Mean strengths and the mean of theta do not go together where only their product matters.
         is_refitted = self.point_estimate == "best" or (task.has_strengths and strengths is None)
         residuals = experiments.outputs - task.predict(weights, refit.theta)
+        quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
+        if is_significant(quality["p_value_residuals"]):
+            # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
+            quality["p_value_residuals"] = max(quality["p_value_residuals"], _dependence_of_draws(draws, task))
         return _PointEstimate(
             adjacency,
             weights,
             refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
             refit,
-            assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative),
+            quality,
         )
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
@@ -522,6 +526,21 @@ def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(weights), theta)
     return NoiseLevels(float(np.sqrt(misfit.variance * misfit.factor)), task.noise.relative, misfit.factor)
+
+
+def _dependence_of_draws(draws: ChainDraws, task: SamplingTask) -> float:
+    """The median, over the last draws of the chains, of the p-value that residuals do not depend on the inputs."""
+    experiments, known = task.experiments, task.experiments.known
+    theta = draws.pooled(draws.theta[:, -1:])
+    matrices = known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
+    weights = weight_matrices(draws.pooled(draws.strengths[:, -1:]), known) if task.has_strengths else matrices
+    p_values = [
+        residual_dependence(
+            experiments.inputs, experiments.outputs - task.predict(*system), matrix, task.noise.relative
+        )
+        for matrix, *system in zip(matrices, weights, theta, strict=True)
+    ]
+    return float(np.median(p_values))
 
 
 def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:

@@ -226,3 +226,16 @@ def test_outputs_that_are_all_zero_are_no_trouble(n_sweeps):
     identifier.fit(X, np.zeros_like(X), np.zeros((4, 4)))
     assert np.isfinite(identifier.noise_std_)
     np.testing.assert_array_equal(identifier.adjacency_, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_doubt_about_many_pairs_is_not_taken_for_a_wrong_filter(seed):
+    # Four experiments leave most of the pairs open. The graph of those above one half then leaves residuals that depend
+    # on the inputs (p below 1e-7), though the filter is right; those of the draws do not.
+    club = nx.to_numpy_array(nx.karate_club_graph(), weight=None)
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-5.0, 5.0], size=(4, 34))
+    Y = X @ linalg.expm(-0.3 * (np.diag(club.sum(0)) - club)) + rng.normal(scale=0.5, size=X.shape)
+    known = hide_edges(club, fraction=0.5, random_state=seed)
+    identifier = LangevinSystemIdentifier("heat", n_chains=8, random_state=0).fit(X, Y, known)
+    assert identifier.diagnostics_["p_value_residuals"] > 1e-3
