@@ -172,6 +172,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         experiments = Experiments(inputs, outputs, known, filter, given)
         self._n_experiments, self._n_measured = len(inputs), experiments.n_measured
         self._output_power = experiments.output_power
+        self._largest_input = float(np.abs(inputs).max())
         self._measured_nodes = np.flatnonzero(~np.isnan(outputs).all(axis=0))
         return experiments
 

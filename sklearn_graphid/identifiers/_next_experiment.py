@@ -136,17 +136,12 @@ class NextExperimentMixin:
         check_is_fitted(self)
         draws = self._system_draws()
         n_inputs, n_nodes = check_integer(n_inputs, "n_inputs", low=1), draws.matrices.shape[1]
-        rows, box = None, None
-        if candidates is None:
-            box = _check_box(low, high, max_nonzero, n_nodes)
-        else:
+        if candidates is not None:
             rows = self._check_candidates(candidates, n_inputs)
-        deviations = self._deviations(draws, observed)
-        if rows is None:
-            assert box is not None
-            return self._as_inputs(choose_inputs(deviations, n_inputs, box, check_random_state(random_state)))
-        chosen = choose_candidates(deviations, n_inputs, rows)
-        return self._as_inputs(rows[chosen], _index_of(candidates, chosen))
+            chosen = choose_candidates(self._deviations(draws, observed), n_inputs, rows)
+            return self._as_inputs(rows[chosen], _index_of(candidates, chosen))
+        box, rng = _check_box(low, high, max_nonzero, n_nodes), check_random_state(random_state)
+        return self._as_inputs(choose_inputs(self._deviations(draws, observed), n_inputs, box, rng))
 
     def information_gain(self, X: Any, *, observed: Any = None) -> FloatArray:
         """How much the outputs of each input, one experiment at a time, would tell about graph and parameters.
@@ -186,6 +181,11 @@ class NextExperimentMixin:
         check_is_fitted(self)
         draws = self._system_draws()
         return gaussian_information(self._deviations(draws, observed), self._validate_new_inputs(X))
+
+    def _information_by_node(self, amplitude: float, observed: Any = None) -> FloatArray:
+        """The information (nodes,) of an input of this size at each node alone."""
+        deviations = self._deviations(self._system_draws(), observed)
+        return gaussian_information(deviations, amplitude * np.eye(deviations.shape[1]))
 
     def suggest_pairs(self, n_pairs: int = 10) -> pd.DataFrame:
         """Pairs to check by hand: those that would settle most.

@@ -9,6 +9,7 @@ from ._adjacency import AdjacencyDisplay
 from ._calibration import EdgeCalibrationDisplay
 from ._comparison import ComparisonDisplay
 from ._graph import GraphDisplay
+from ._information import InformationDisplay
 from ._predictive_check import PredictiveCheckDisplay
 from ._theta import ThetaDisplay
 from ._trace import TraceDisplay
@@ -19,6 +20,7 @@ __all__ = [
     "ComparisonDisplay",
     "EdgeCalibrationDisplay",
     "GraphDisplay",
+    "InformationDisplay",
     "PredictiveCheckDisplay",
     "PriorTrainingDisplay",
     "ThetaDisplay",

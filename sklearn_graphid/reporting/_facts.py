@@ -20,6 +20,7 @@ __all__ = [
     "are_probabilities",
     "count",
     "edges_in_words",
+    "experiment_in_words",
     "filter_in_words",
     "has_strengths",
     "known_strengths_in_words",
@@ -37,6 +38,7 @@ LEVEL = 0.9
 LONGEST_SETTING = 300
 # Noise below this share of the outputs' root mean square was not measured: samplers draw no less than a tenth of it.
 _SMALLEST_NOISE = 1e-5
+_MOST_NAMES, _LONGEST_NAME = 12, 40
 
 
 def are_probabilities(estimator: BaseSystemIdentifier) -> bool:
@@ -150,6 +152,31 @@ def noise_in_words(estimator: BaseSystemIdentifier) -> str:
     power = estimator._output_power
     share = min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0
     return f"{level}, {source}; it makes up {percent(share)} of the outputs' mean square"
+
+
+def experiment_in_words(estimator: BaseSystemIdentifier) -> str:
+    """The experiment that would tell most, with inputs as large as those so far; empty where draws do not differ."""
+    size = estimator._largest_input
+    if len(getattr(estimator, "theta_samples_", ())) < 2 or size == 0:
+        return ""
+    box: dict[str, Any] = {"low": -size, "high": size, "random_state": 0}
+    single, full = estimator.suggest_inputs(max_nonzero=1, **box), estimator.suggest_inputs(**box)
+    by_single, by_full = (float(estimator.information_gain(x)[0]) for x in (single, full))
+    if by_full == 0:
+        return "The draws agree on all outputs: no experiment within the range of the inputs so far would tell more."
+    names, x = [shortened(name, _LONGEST_NAME) for name in node_names(estimator)], np.asarray(full)[0]
+    # An input and its negative tell the same, so that the sign that fewer nodes have is called positive.
+    is_raised = x > 0 if 2 * (x > 0).sum() <= len(x) else x < 0
+    raised = [names[node] for node in np.flatnonzero(is_raised)]
+    rest = f" and {len(raised) - _MOST_NAMES} more" if len(raised) > _MOST_NAMES else ""
+    at_nodes = (
+        f"positive at {', '.join(raised[:_MOST_NAMES])}{rest}, negative elsewhere" if raised else "all of one sign"
+    )
+    node = names[int(np.abs(np.asarray(single)[0]).argmax())]
+    return (
+        f"The experiment that would tell most, with inputs of up to {number(size)} in size, as so far: {at_nodes}; "
+        f"{number(by_full)} nats expected. With one driven node: {node}; {number(by_single)} nats."
+    )
 
 
 def count(n_things: int, noun: str) -> str:

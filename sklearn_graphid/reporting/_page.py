@@ -23,6 +23,7 @@ from ._facts import (
     are_probabilities,
     count,
     edges_in_words,
+    experiment_in_words,
     filter_in_words,
     has_strengths,
     known_strengths_in_words,
@@ -94,6 +95,7 @@ def _page(estimator: BaseSystemIdentifier) -> str:
             _given(estimator, surprise),
             _graph_pictures(estimator),
             _uncertain_pairs(estimator),
+            _next_experiment(estimator),
             _inferred_edges(estimator),
             _theta(estimator),
             _trust(estimator),
@@ -219,6 +221,11 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     more = f"<p>And {count(rest, 'more pair')}.</p>" if rest > 0 else ""
     folded = f"{pair_table(estimator, others, 'uncertain-too')}{more}"
     return f"{head}{table}<details><summary>The next {len(others)}</summary>{folded}</details>"
+
+
+def _next_experiment(estimator: BaseSystemIdentifier) -> str:
+    words = experiment_in_words(estimator)
+    return f'<p id="next-experiment">{escape(words)}</p>' if words else ""
 
 
 def _why_none_is_uncertain(estimator: BaseSystemIdentifier) -> str:

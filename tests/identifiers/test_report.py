@@ -132,6 +132,16 @@ def test_what_was_given_is_told(page, fitted, grid):
     assert share.endswith("% of the outputs' mean square")
 
 
+def test_the_next_experiment_is_told(page, fitted, grid):
+    size = float(np.abs(few_experiments(grid)[0]).max())
+    gains = fitted.information_gain(pd.DataFrame(size * np.eye(16), columns=fitted.feature_names_in_))
+    words = " ".join(page.words)
+    assert f"With one driven node: node {gains.argmax()}; {gains.max():.3g} nats." in words
+    full = fitted.suggest_inputs(low=-size, high=size, random_state=0)
+    assert f"inputs of up to {size:.3g} in size, as so far: " in words
+    assert f"{fitted.information_gain(full)[0]:.3g} nats expected" in words
+
+
 def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
     rows = page.tables["uncertain"][1:] + page.tables["uncertain-too"][1:]
     assert len(page.tables["uncertain"]) == 1 + 20  # the rest is folded
