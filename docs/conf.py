@@ -63,6 +63,7 @@ examples = [
     "plot_real_network.py",
     "plot_how_certain.py",
     "plot_on_paper.py",
+    "plot_next_experiment.py",
     "plot_did_it_mix.py",
     "plot_predictive_check.py",
     "plot_compare_identifiers.py",
