@@ -24,8 +24,16 @@ BENCHMARKS = (
     "bench_strengths.py",
     "bench_real.py",
     "bench_general_prior.py",
+    "bench_design.py",
 )
-NEED_DEEZER = ("bench_noise.py", "bench_strengths.py", "bench_prior.py", "bench_paper.py", "bench_general_prior.py")
+NEED_DEEZER = (
+    "bench_noise.py",
+    "bench_strengths.py",
+    "bench_prior.py",
+    "bench_paper.py",
+    "bench_general_prior.py",
+    "bench_design.py",
+)
 
 
 def main() -> None:

@@ -61,3 +61,38 @@ def test_rows_of_other_code_are_not_mixed_in(bench_real, monkeypatch, capsys):
     monkeypatch.setattr(bench_real, "code_version", lambda: "another")
     assert len(run(bench_real, monkeypatch, *ridge, "--resume")) == 2
     assert "0 rows are kept, and 2 of other code or settings dropped." in capsys.readouterr().out
+
+
+@pytest.fixture
+def bench_design(monkeypatch, tmp_path):
+    """The benchmark of chosen inputs, whose runs are known curves of F1."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    results, bench = import_module("_results"), import_module("bench_design")
+    for module in (results, bench):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    bench.measured = []
+
+    def sequence(setting, adjacency, index, way, n_experiments):
+        bench.measured.append((way, index))
+        slope = 0.1 if way == "chosen" else 0.05
+        return [{"K": number, "f1": 0.5 + slope * number} for number in range(1, n_experiments + 1)]
+
+    monkeypatch.setattr(bench, "sequence", sequence)
+    return bench
+
+
+def test_sequences_are_done_once_and_compared(bench_design, monkeypatch, tmp_path, capsys):
+    """1 - F1 after five experiments is 0 with chosen inputs and .25 at random, whose .75 is reached after three."""
+
+    def run_grids(n_graphs):
+        options = ["--parts", "grids", "--n-experiments", "5", "--n-graphs", str(n_graphs)]
+        monkeypatch.setattr(sys, "argv", ["bench_design.py", *options, "--ways", "random signs", "chosen"])
+        del bench_design.measured[:]
+        bench_design.main()
+        return bench_design.measured
+
+    assert run_grids(1) == [("random signs", 0), ("chosen", 0)]
+    assert run_grids(2) == [("random signs", 1), ("chosen", 1)]
+    assert run_grids(2) == []
+    assert "| grids | chosen / random signs | 2 | 0.000 | 0.000 | 0.750 | 3 |" in capsys.readouterr().out
+    assert len((tmp_path / "design.jsonl").read_text().splitlines()) == 20
