@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
 from ..filters import GraphFilter
@@ -40,7 +41,11 @@ class SoughtSystem(NamedTuple):
     def of(cls, known: KnownEdges, edge_weights: str, filter: GraphFilter) -> SoughtSystem:
         """The system of which some pairs are known, with edges of a kind, and a filter."""
         nodes = known.n_nodes if known.names is None else tuple(known.names)
-        settings = ", ".join(f"{name}={value!r}" for name, value in filter.get_params().items())
+        # A function's name, as its address is another one after pickling.
+        settings = ", ".join(
+            f"{name}={getattr(value, '__qualname__', None) or repr(value)}"
+            for name, value in filter.get_params().items()
+        )
         return cls(nodes, known.directed, edge_weights, f"{type(filter).__name__}({settings})")
 
     def check_same(self, earlier: SoughtSystem) -> None:
@@ -80,24 +85,18 @@ def start_from(
     has_strengths : bool
         Whether edges have strengths.
     """
-    latest_first = ChainDraws._replace(
-        draws,
-        **{name: getattr(draws, name)[:, ::-1] for name in ("graphs", "theta", "noise_std", "strengths")},
-    )
     n_kept, n_draws = draws.log_likelihood.shape
     ends = np.cumsum(draws.weight) / draws.weight.sum()
     chains = np.minimum(np.searchsorted(ends, (np.arange(n_chains) + 0.5) / n_chains), n_kept - 1)
-    ages = _places_among_equals(chains) % n_draws
+    # The last draw of a chain first, then earlier ones.
+    chosen = chains, n_draws - 1 - _places_among_equals(chains) % n_draws
     if has_strengths:
-        matrices = weight_matrices(latest_first.strengths[chains, ages], before)
-        pairs = free_pairs(known).gather(matrices)
+        pairs = free_pairs(known).gather(weight_matrices(draws.strengths[chosen], before))
     else:
-        pairs = known.space.gather(before.fill(latest_first.graphs[chains, ages]))
-    return ChainStart(
-        np.asarray(pairs, dtype=np.float64), latest_first.theta[chains, ages], latest_first.noise_std[chains, ages]
-    )
+        pairs = known.space.gather(before.fill(draws.graphs[chosen]))
+    return ChainStart(np.asarray(pairs, dtype=np.float64), draws.theta[chosen], draws.noise_std[chosen])
 
 
-def _places_among_equals(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _places_among_equals(numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """How many equal numbers stand before each of ascending ones."""
     return np.arange(len(numbers)) - np.searchsorted(numbers, numbers)

@@ -29,6 +29,7 @@ DRAWS = {
     "predictive check": drawing(
         plotting.PredictiveCheckDisplay, outputs=np.eye(4, 2), means=np.zeros((4, 2)), noise_std=1.0
     ),
+    "information": drawing(plotting.InformationDisplay, information=[1.0, 2.0]),
     "trace": drawing(plotting.TraceDisplay, diagnostics=TRACES),
     "training": drawing(plotting.PriorTrainingDisplay, loss_history=HISTORY),
     "comparison": lambda frame=FRAME, **given: plotting.ComparisonDisplay(frame=frame).plot(**given),
