@@ -174,6 +174,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         self._output_power = experiments.output_power
         self._largest_input = float(np.abs(inputs).max())
         self._measured_nodes = np.flatnonzero(~np.isnan(outputs).all(axis=0))
+        self._data_at_fit = inputs, outputs[:, self._output_nodes]  # for the residuals in the report
         return experiments
 
     @property

@@ -27,9 +27,14 @@ class PredictiveDraws(NamedTuple):
     noise_std: FloatArray  # (draws, outputs)
 
 
-def draw_predictions(identifier: BaseSystemIdentifier, X: Any, n_draws: int, random_state: Any) -> PredictiveDraws:
-    """Draw graph, theta, strengths and noise level together, up to `n_draws` times; once where there is one answer."""
-    inputs = torch.tensor(identifier._validate_new_inputs(X))
+def draw_predictions(
+    identifier: BaseSystemIdentifier, inputs: FloatArray, n_draws: int, random_state: Any
+) -> PredictiveDraws:
+    """Draw graph, theta, strengths and noise level together, up to `n_draws` times; once where there is one answer.
+
+    `inputs` (experiments, nodes) are checked, and in the order of the columns at fit.
+    """
+    signals = torch.tensor(inputs)
     n_draws = min(n_draws, identifier._n_draws)
     # The noise level of a draw is that of its graph: with one seed, both calls choose the same draws.
     seed = int(check_random_state(random_state).randint(2**31))
@@ -38,7 +43,7 @@ def draw_predictions(identifier: BaseSystemIdentifier, X: Any, n_draws: int, ran
     parameters = torch.tensor(thetas, dtype=torch.float64)
     with torch.no_grad(), torch_threads(1):
         outputs = [
-            identifier.filter_.apply(*some, inputs)[..., identifier._output_nodes].numpy()
+            identifier.filter_.apply(*some, signals)[..., identifier._output_nodes].numpy()
             for some in zip(matrices.split(_DRAWS_AT_ONCE), parameters.split(_DRAWS_AT_ONCE), strict=True)
         ]
     return PredictiveDraws(np.concatenate(outputs), identifier._draw_noise(n_draws, seed)[:, identifier._output_nodes])

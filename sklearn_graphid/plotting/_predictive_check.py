@@ -163,7 +163,7 @@ class PredictiveCheckDisplay:
         fitted_attributes(cls.__name__, estimator, "filter_", "theta_", "noise_std_")
         n_draws = check_integer(n_draws, "n_draws", low=1)
         outputs, _ = outputs_and_predictions(estimator, X, Y)
-        draws = draw_predictions(estimator, X, n_draws, random_state)
+        draws = draw_predictions(estimator, estimator._validate_new_inputs(X), n_draws, random_state)
         names = [estimator.node_names_[node] for node in estimator._output_nodes]
         return cls.from_predictions(outputs, *draws, node_names=names, ax=ax, **plot_options)
 

@@ -7,12 +7,13 @@ import json
 from importlib import resources
 from typing import Any
 
+import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from ._base import GraphPrior
 from ._score import GraphPriorScore
 
-__all__ = ["list_priors", "load_prior", "resolve_prior"]
+__all__ = ["list_priors", "load_prior", "resolve_prior", "shipped_name"]
 
 _WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
 
@@ -79,3 +80,16 @@ def resolve_prior(prior: Any) -> GraphPrior:
     if not isinstance(prior, GraphPrior):
         raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
     return prior
+
+
+def shipped_name(prior: GraphPrior) -> str | None:
+    """The name under which this prior is shipped; None for a prior of the user's own."""
+    if not isinstance(prior, GraphPriorScore):
+        return None
+    for name in list_priors():
+        weights: dict[str, Any] = load_prior(name).weights_
+        if weights.keys() == prior.weights_.keys() and all(
+            np.array_equal(values, prior.weights_[part]) for part, values in weights.items()
+        ):
+            return name
+    return None

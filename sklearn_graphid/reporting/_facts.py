@@ -9,6 +9,7 @@ from sklearn import config_context
 
 from ..plotting._names import shortened
 from ..priors import GraphPriorScore
+from ..priors._shipped import shipped_name
 from ..priors._surprise import deviations_in_words
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> s
     """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
     words = _prior_itself_in_words(estimator, surprise)
     trust = getattr(estimator, "prior_trust_", 1.0)
-    if trust == 1:
+    is_learned = surprise is not None
+    if trust == 1 and not is_learned:
         return words
     source = "as sampled with the rest" if estimator._params_at_fit["prior_trust"] == "sample" else "as given"
     return f"{words}; trusted by {trust:.2f}, {source}, where 1 is in full"
@@ -121,7 +123,9 @@ def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | No
     if not isinstance(prior, GraphPriorScore) or surprise is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
     smallest, largest = prior.size_range_
-    learned = f"learned from graphs of {smallest} to {largest} nodes ({type(prior).__name__})"
+    name = shipped_name(prior)
+    source = type(prior).__name__ if name is None else f'the prior "{name}", which comes with the package'
+    learned = f"learned from graphs of {smallest} to {largest} nodes ({source})"
     if np.isnan(surprise):
         return learned
     return f"{learned}; the known part lies {deviations_in_words(surprise)} away from them, where up to 3 are usual"

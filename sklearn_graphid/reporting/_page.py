@@ -27,6 +27,7 @@ from ._facts import (
     filter_in_words,
     has_strengths,
     known_strengths_in_words,
+    node_names,
     noise_in_words,
     number,
     percent,
@@ -39,6 +40,7 @@ from ._pictures import (
     draw_graph,
     draw_loss,
     draw_matrix,
+    draw_residuals,
     draw_theta,
     draw_traces,
     drawing_style,
@@ -59,6 +61,8 @@ _CERTAIN = 0.95
 _UNCERTAIN_AT_ONCE = 20
 _MOST_UNCERTAIN = 100
 _MOST_EDGES = 1000
+_MOST_NODES = 10
+_REM_PER_INCH = 7.0  # letters in a picture are then as large as those around it
 
 
 def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str]) -> Path:
@@ -97,8 +101,10 @@ def _page(estimator: BaseSystemIdentifier) -> str:
             _uncertain_pairs(estimator),
             _next_experiment(estimator),
             _inferred_edges(estimator),
+            _known_strengths(estimator),
             _theta(estimator),
             _trust(estimator),
+            _residuals(estimator),
             _settings(estimator),
         ]
     from .. import __version__
@@ -253,6 +259,21 @@ def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
     return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{words}{table}{more}</details>"
 
 
+def _known_strengths(estimator: BaseSystemIdentifier) -> str:
+    """The strengths of known edges: those that were found, and those that were told."""
+    known = estimator.known_edges_
+    pairs = np.column_stack(known.edges().ends()) if has_strengths(estimator) else np.empty((0, 2), dtype=np.intp)
+    if not len(pairs):
+        return ""
+    pairs = pairs[np.argsort(-np.abs(estimator.weights_[tuple(pairs.T)]), kind="stable")]
+    rest = len(pairs) - _MOST_EDGES
+    more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
+    words = f"{strengths_in_words(estimator)} {known_strengths_in_words(estimator)} came with a strength."
+    table = pair_table(estimator, pairs[:_MOST_EDGES], "known-strengths", with_strengths=True)
+    summary = f"Strengths of {count(len(pairs), 'known edge')}, the strongest first"
+    return f"<details><summary>{summary}</summary><p>{escape(words)}</p>{table}{more}</details>"
+
+
 def _theta(estimator: BaseSystemIdentifier) -> str:
     names = estimator.filter_.parameter_names()
     columns: list[tuple[str, list[str]]] = [("Estimate", [number(value) for value in estimator.theta_])]
@@ -309,7 +330,9 @@ def _trust(estimator: BaseSystemIdentifier) -> str:
     caption = (
         "Every thin line is a chain. Chains that have found the answer lie on top of one another and no longer drift."
     )
-    picture = _figure(lambda: draw_traces(estimator), "Traces of the chains", caption) if n_steps > 1 else ""
+    picture = (
+        _figure(lambda: draw_traces(estimator), "Traces of the chains", caption, is_wide=True) if n_steps > 1 else ""
+    )
     return (
         f'<h2>How far to trust it</h2><div class="scroll"><table id="diagnostics"><tbody>{rows}</tbody></table></div>'
         f"{picture}"
@@ -324,8 +347,28 @@ def _single_answer(estimator: BaseSystemIdentifier) -> str:
     diagnostics = diagnostics_of(estimator)
     if "loss" in diagnostics and np.ndim(diagnostics["loss"]) == 1:
         caption = "The loss at every step. Where it still falls at the end, more steps are needed."
-        picture = _figure(lambda: draw_loss(diagnostics["loss"]), "Loss", caption)
+        picture = _figure(lambda: draw_loss(diagnostics["loss"]), "Loss", caption, is_wide=True)
     return f"<h2>How far to trust it</h2>{words}{picture}"
+
+
+def _residuals(estimator: BaseSystemIdentifier) -> str:
+    check = draw_residuals(estimator, LEVEL)
+    measured = [node_names(estimator)[node] for node in estimator._output_nodes]
+    names = [name for name, is_odd in zip(measured, check.conspicuous_, strict=True) if is_odd]
+    if names:
+        listed = ", ".join(names[:_MOST_NODES]) + (f" and {len(names) - _MOST_NODES} more" * (len(names) > _MOST_NODES))
+        verdict = f"At {count(len(names), 'node')} there are more than chance explains: {listed}."
+        verdict += " Look at their instruments, or let the noise differ (noise_std='per-node')."
+    else:
+        verdict = "No node has more of them than chance explains."
+    words = (
+        f"If the model is right, what is left of the outputs is white noise: it looks the same at every node and in "
+        f"every experiment, and {percent(1 - LEVEL)} of the outputs lie outside the {percent(LEVEL)} band. Here "
+        f"{percent(check.total_share_outside_)} do. {verdict}"
+    )
+    caption = "Standardised residuals of the outputs that were fitted, by node, and in each node by experiment."
+    picture = _figure(lambda: check.figure_, "Residuals by node", caption, is_wide=True)
+    return f"<h2>Is the rest noise?</h2><p>{escape(words)}</p>{picture}"
 
 
 def _settings(estimator: BaseSystemIdentifier) -> str:
@@ -364,10 +407,14 @@ def _theta_picture(estimator: BaseSystemIdentifier, names: Sequence[str]) -> str
     if len(getattr(estimator, "theta_samples_", ())) < 2:
         return ""
     caption = f"Draws of every parameter, their {LEVEL:.0%} intervals and the estimates."
-    return _figure(lambda: draw_theta(estimator, names, LEVEL), "Posterior of the parameters", caption)
-
-
-def _figure(draw: Callable[[], Figure], title: str, caption: str) -> str:
-    return (
-        f'<figure><img alt="{escape(title)}" src="{encoded(draw)}"><figcaption>{escape(caption)}</figcaption></figure>'
+    return _figure(
+        lambda: draw_theta(estimator, names, LEVEL), "Posterior of the parameters", caption, is_wide=len(names) > 1
     )
+
+
+def _figure(draw: Callable[[], Figure], title: str, caption: str, is_wide: bool = False) -> str:
+    """A picture, never much larger than it was drawn; a wide one is moved sideways on a telephone."""
+    address, inches = encoded(draw)
+    picture = f'<img alt="{escape(title)}" style="max-width:{_REM_PER_INCH * inches:.0f}rem" src="{address}">'
+    kind = ' class="wide"' if is_wide else ""
+    return f"<figure{kind}>{picture}<figcaption>{escape(caption)}</figcaption></figure>"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..identifiers import BaseSystemIdentifier
+    from ..plotting import PredictiveCheckDisplay
 
 __all__ = [
     "draw_graph",
     "draw_loss",
     "draw_matrix",
+    "draw_residuals",
     "draw_theta",
     "draw_traces",
     "drawing_style",
@@ -37,6 +40,8 @@ _LONGEST_NODE_LABEL = 3
 _LONGEST_LABEL = 16
 # Beyond this, the finer layout takes longer than many a fit.
 _MOST_NODES_LAID_OUT_FINELY = 120
+# Draws that the bands of the outputs come from; more would hardly move them.
+_N_PREDICTIONS = 50
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -111,6 +116,24 @@ def draw_traces(estimator: BaseSystemIdentifier) -> Figure:
     return figure
 
 
+def draw_residuals(estimator: BaseSystemIdentifier, level: float) -> PredictiveCheckDisplay:
+    """Standardised residuals of every node; the display holds the figure, and the numbers for the words."""
+    from ..identifiers._predictive import draw_predictions
+    from ..plotting import PredictiveCheckDisplay
+
+    inputs, outputs = estimator._data_at_fit
+    names = _labels(node_names(estimator))
+    _, axes = _new_figure(7.6, 4.2)
+    return PredictiveCheckDisplay.from_predictions(
+        outputs,
+        *draw_predictions(estimator, inputs, _N_PREDICTIONS, random_state=0),
+        node_names=[names[node] for node in estimator._output_nodes],
+        ax=axes,
+        kind="residuals",
+        level=level,
+    )
+
+
 def draw_loss(losses: FloatArray) -> Figure:
     """The loss of every step."""
     figure, (ax,) = _new_figure(7.0, 2.8)
@@ -130,18 +153,20 @@ def _new_figure(
     return figure, list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
 
 
-def drawing_style() -> Any:
+@contextmanager
+def drawing_style() -> Iterator[None]:
     """A context in which the page looks the same, whatever style the session has set."""
     from matplotlib import style
 
-    return style.context("default")
-
-
-def encoded(draw: Callable[[], Figure]) -> str:
-    """A picture as an address that holds it all."""
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
+    with style.context("default"), warnings.catch_warnings():
         # Names in scripts that the font lacks; the tables have them.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        draw().savefig(picture, format="png", dpi=130, metadata={"Software": None})
-    return f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode('ascii')}"
+        yield
+
+
+def encoded(draw: Callable[[], Figure]) -> tuple[str, float]:
+    """A picture as an address that holds it all, and its width in inches."""
+    picture, figure = io.BytesIO(), draw()
+    figure.savefig(picture, format="png", dpi=130, metadata={"Software": None})
+    address = f"data:image/png;base64,{base64.b64encode(picture.getvalue()).decode('ascii')}"
+    return address, float(figure.get_size_inches()[0])

@@ -39,11 +39,19 @@ td.setting { font-family: ui-monospace, Consolas, Menlo, monospace; font-size: .
 .bar span { display: block; height: 100%; background: var(--accent); }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }
 figure { margin: .6rem 0; }
-figure img { display: block; width: 100%; height: auto; max-width: 52rem; background: #ffffff; border-radius: .4rem;
+figure img { display: block; width: 100%; height: auto; background: #ffffff; border-radius: .4rem;
   border: 1px solid var(--line); padding: .4rem; }
 figcaption { color: var(--soft); font-size: .92rem; margin-top: .3rem; max-width: 46rem; }
 details { margin: .8rem 0; }
 summary { cursor: pointer; color: var(--accent); }
 footer { margin-top: 3rem; color: var(--soft); font-size: .9rem; }
-@media print { body { max-width: none; padding: 0; } figure, tr { break-inside: avoid; } }
+@media (max-width: 34rem) {
+  figure.wide { overflow-x: auto; }
+  figure.wide img { width: 38rem; }
+  #diagnostics tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); }
+  #diagnostics th, #diagnostics td { border: 0; padding-right: 0; }
+  #diagnostics td.name { grid-column: 1 / -1; max-width: none; padding-top: 0; color: var(--soft); } }
+@media print { body { max-width: none; padding: 0; font-size: 10pt; } figure, tr { break-inside: avoid; }
+  h2, summary { break-after: avoid; } .pictures { grid-template-columns: 1fr 1fr; }
+  details::details-content { display: block; content-visibility: visible; } }
 """

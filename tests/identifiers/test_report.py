@@ -35,6 +35,8 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import CallableFilter, PolynomialFilter
+from sklearn_graphid.plotting import PredictiveCheckDisplay
+from sklearn_graphid.reporting._facts import prior_in_words, prior_surprise
 
 SHORT = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 12, "random_state": 0}
 HOSTILE = [
@@ -204,7 +206,7 @@ def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
     surprise = prior_for_grids.estimator.surprise(known)
     assert dict(page.tables["given"])["Prior"] == (
         f"learned from graphs of 9 to 16 nodes (GraphPriorScore); the known part lies {surprise:.1f} standard "
-        f"deviations away from them, where up to 3 are usual"
+        f"deviations away from them, where up to 3 are usual; trusted by 1.00, as given, where 1 is in full"
     )
     assert "does not look like" not in page.text
 
@@ -290,8 +292,53 @@ def test_pictures_are_in_the_page_and_have_words(page):
         "The adjacency matrix",
         "Posterior of the parameters",
         "Traces of the chains",
+        "Residuals by node",
     ]
     assert all(picture["src"].startswith("data:image/png;base64,") for picture in pictures)
+
+
+def test_a_picture_of_one_parameter_is_not_blown_up(page, ring_known, ring_experiments, tmp_path):
+    fitted = LangevinSystemIdentifier("heat", **SHORT).fit(*ring_experiments, ring_known)
+    widths = []
+    for shown in (report_of(fitted, tmp_path), page):  # of one parameter and of three
+        styles = {attributes.get("alt"): attributes.get("style") for _, attributes in shown.attributes}
+        widths.append(float(re.fullmatch(r"max-width:(\d+)rem", styles["Posterior of the parameters"])[1]))
+    assert widths[0] < 35 < 50 < widths[1]
+
+
+def test_a_node_whose_residuals_are_not_noise_is_named(ring, ring_known, tmp_path):
+    names = [f"sensor {i}" for i in range(len(ring))]
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=40, noise_std=0.1, random_state=0)
+    fits = {}
+    for bad in (0.0, 3.0):
+        outputs = Y + bad * np.random.default_rng(0).normal(size=len(Y))[:, None] * np.eye(len(ring))[2]
+        fitted = LangevinSystemIdentifier("heat", noise_std=0.1, **SHORT)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the noise level does not go with the residuals
+            fitted.fit(pd.DataFrame(X, columns=names), outputs, ring_known)
+        fits[bad] = report_of(fitted, tmp_path).text
+    assert "No node has more of them than chance explains" in fits[0.0]
+    assert re.search(r"more than chance explains: [^.]*sensor 2", fits[3.0])
+
+
+def test_the_residuals_are_those_of_the_display(fitted, grid, page):
+    X, Y = few_experiments(grid)
+    frame = pd.DataFrame(X, columns=fitted.feature_names_in_)
+    check = PredictiveCheckDisplay.from_estimator(fitted, frame, Y, n_draws=50, kind="residuals")
+    told = float(re.search(r"outside the 90% band. Here ([\d.]+)% do", page.text)[1])
+    assert told == pytest.approx(100 * check.total_share_outside_, rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("prior", "name"), [("grids", "grids"), (load_prior("deezer-ego-nets"), "deezer-ego-nets")], ids=["name", "loaded"]
+)
+def test_a_shipped_prior_is_called_by_its_name(prior, name, ring_known, ring_experiments):
+    quick = {"n_chains": 1, "n_levels": 1, "n_steps": 1, "n_sweeps": 1, "random_state": 0}
+    fitted = LangevinSystemIdentifier("heat", prior, **quick).fit(*ring_experiments, ring_known)
+    told = prior_in_words(fitted, prior_surprise(fitted))
+    assert f'the prior "{name}", which comes with the package' in told
+    assert f"trusted by {fitted.prior_trust_:.2f}, as sampled with the rest" in told
 
 
 def test_nothing_is_fetched_and_nothing_runs(page):
@@ -486,7 +533,10 @@ function look(width) {
   frame.onload = () => {
     const page = frame.contentDocument, root = page.documentElement;
     const pictures = [...page.images].map(image => ({alt: image.alt, drawn: image.complete && image.naturalWidth > 100,
-      fits: image.getBoundingClientRect().right <= root.clientWidth + 1}));
+      fits: image.getBoundingClientRect().right <= root.clientWidth + 1,
+      // A wide picture on a telephone keeps its size, and its own box is moved sideways.
+      scrolls: image.parentElement.getBoundingClientRect().right <= root.clientWidth + 1
+        && getComputedStyle(image.parentElement).overflowX === "auto"}));
     seen.push({width, pictures, overflow: root.scrollWidth - root.clientWidth, title: page.title,
       tables: Object.fromEntries([...page.querySelectorAll("table")].map(table => [table.id, table.rows.length])),
       scripts: page.scripts.length, ink: frame.contentWindow.getComputedStyle(page.body).color});
@@ -531,7 +581,9 @@ def assert_shown_whole(path, folder, n_pictures):
     assert [view["width"] for view in seen] == [360, 1200]
     for view in seen:
         assert len(view["pictures"]) == n_pictures
-        assert all(picture["drawn"] and picture["fits"] for picture in view["pictures"]), view
+        assert all(picture["drawn"] for picture in view["pictures"]), view
+        assert all(picture["fits"] or picture["scrolls"] for picture in view["pictures"]), view
+        assert all(picture["fits"] for picture in view["pictures"]) == (view["width"] == 1200)
         assert view["overflow"] <= 0
         assert view["scripts"] == 0
         assert view["ink"] != "rgb(0, 0, 0)"  # the page's own style is applied
@@ -540,11 +592,11 @@ def assert_shown_whole(path, folder, n_pictures):
 
 def test_a_browser_shows_tables_and_pictures(fitted, tmp_path):
     path = fitted.report(tmp_path / "report.html")
-    seen = assert_shown_whole(path, tmp_path, n_pictures=4)
+    seen = assert_shown_whole(path, tmp_path, n_pictures=5)
     expected = {name: len(rows) for name, rows in Page(path.read_text(encoding="utf-8")).tables.items()}
     assert seen[0]["tables"] == seen[1]["tables"] == expected
     assert seen[0]["title"] == "LangevinSystemIdentifier: 16 nodes"
 
 
 def test_a_browser_is_not_taken_in_by_names(hostile_path, tmp_path):
-    assert_shown_whole(hostile_path, tmp_path, n_pictures=4)
+    assert_shown_whole(hostile_path, tmp_path, n_pictures=5)
