@@ -1,6 +1,6 @@
 """
-Train a prior, and look at what it dreams
-=========================================
+Train a prior, and look at its samples
+======================================
 
 A prior learns what networks of a kind look like from examples of them. To see what it has learned, let it draw networks
 of its own. Here it learns trees, in less than a minute. A tree is easily checked: all nodes hang together, and there is
@@ -33,14 +33,14 @@ PriorTrainingDisplay.from_estimator(prior, new_trees)
 plt.show()
 
 # %%
-# Dreams
-# ------
+# Samples
+# -------
 # ``sample`` starts from noise and lets the prior clean it up, step by step. Compare with networks in which as many
 # edges were thrown at random.
 
-dreams = [nx.from_numpy_array(dream) for dream in prior.sample(40, n_nodes=10, random_state=0)]
+samples = [nx.from_numpy_array(graph) for graph in prior.sample(40, n_nodes=10, random_state=0)]
 chance = [nx.gnm_random_graph(10, 9, seed=seed) for seed in range(40)]
-kinds = {"trees it learned from": trees, "its dreams": dreams, "edges thrown at random": chance}
+kinds = {"trees it learned from": trees, "its samples": samples, "edges thrown at random": chance}
 
 # sphinx_gallery_thumbnail_number = 2
 figure, axes = plt.subplots(3, 8, figsize=(12, 5.4), layout="constrained")
@@ -55,11 +55,11 @@ figure.suptitle("solid and blue: a tree;  dotted and red: not a tree")
 plt.show()
 
 # %%
-# So short a training does not make it perfect: the dreams that fail have a loop too many or fall into two parts. The
+# So short a training does not make it perfect: the samples that fail have a loop too many or fall into two parts. The
 # shipped priors were trained for minutes.
 #
 # Use it
-# ------
+# -------
 # Saved and loaded, frozen so that model selection does not forget it, it goes where the shipped priors go. Two
 # experiments leave much open with either prior. The fits warn of that; it is left out here.
 
