@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import warnings
+from pathlib import Path
 from typing import Any
 
 from sphinx_gallery.sorting import ExplicitOrder
 
 import sklearn_graphid
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the extension that is beside this file
 
 project = "sklearn_graphid"
 author = "The sklearn_graphid developers"
@@ -16,6 +20,7 @@ project_copyright = f"2026, {author}"
 version = release = sklearn_graphid.__version__
 
 extensions = [
+    "link_names",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -35,12 +40,17 @@ html_theme_options = {
     "secondary_sidebar_items": {page: ["page-toc"] for page in ("*", "guide/*", "generated/*")},
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
+    "navbar_end": ["version.html", "theme-switcher"],
+    "footer_start": ["copyright", "citing.html"],
 }
 html_title = "sklearn_graphid"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 # Pages without pages beneath them need no list of these.
-html_sidebars = {page: [] for page in ("index", "start", "for_*", "method", "contributing")}
+html_sidebars = {
+    page: []
+    for page in ("index", "start", "for_*", "which_method", "method", "faq", "changelog", "citing", "contributing")
+}
 html_show_sourcelink = False
 html_copy_source = False
 
