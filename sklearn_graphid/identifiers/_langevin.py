@@ -15,7 +15,8 @@ from .._utils._torch import resolve_device
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
-from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_prior
+from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_priors
+from ..priors._choice import choose_prior
 from ..priors._trust import Trust, known_density, trust_from_known
 from ._posterior import PosteriorIdentifier
 
@@ -55,10 +56,11 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ----------
     filter : {"polynomial", "heat", "arma", "steady-state"} or GraphFilter, default="polynomial"
         The process.
-    prior : GraphPrior, FrozenEstimator, str or None, default=None
+    prior : GraphPrior, FrozenEstimator, str, list of these or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
-        name of a shipped prior, such as "general" (see `load_prior`), or a closed-form prior. None: pairs are
-        independent, with the known pairs' share of edges.
+        name of a shipped prior (see `load_prior`), or a closed-form prior. A list: the first, unless the known pairs
+        speak clearly for another one (`prior_` is the one that was chosen). "general" also tries the other shipped
+        priors in this manner. None: pairs are independent, with the known pairs' share of edges.
     prior_trust : "sample" or float from 0 to 1, default="sample"
         How far to trust the prior: its log-odds of a pair, l, are replaced by l0 + prior_trust (l - l0), where l0 is
         what `prior=None` would use. 1 takes the prior as it is. "sample": it has a posterior, from what the prior would
@@ -194,7 +196,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
     _parameter_constraints = {
         **PosteriorIdentifier._parameter_constraints,
-        "prior": [GraphPrior, FrozenEstimator, StrOptions(set(list_priors())), None],
+        "prior": [GraphPrior, FrozenEstimator, StrOptions(set(list_priors())), list, tuple, None],
         "prior_trust": [StrOptions({SAMPLED}), NumberInterval(Real, 0, 1, closed="both")],
         "edge_prior": ["array-like", None],
     }
@@ -253,15 +255,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
             return ErdosRenyiPrior(known_density(known))
-        prior = resolve_prior(self.prior)
-        try:
-            prior.nearest_sigmas(())
-        except NotFittedError as error:
-            raise NotFittedError(
-                "prior is not fitted. Fit it first, and wrap it as prior=FrozenEstimator(prior) from sklearn.frozen, "
-                "as cloning, which model selection does, would drop the fit again."
-            ) from error
-        prior.check_directed(known.directed)
+        priors = resolve_priors(self.prior)
+        for member in priors:
+            _check_prior(member, known, is_one_of_several=len(priors) > 1)
+        prior = choose_prior(priors, known, resolve_device(self.device))
         if reason := prior.mismatch(known):
             warn_caller(f"the graph does not look like what the prior knows: {reason}.")
         return prior
@@ -286,6 +283,23 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+
+def _check_prior(prior: GraphPrior, known: KnownEdges, is_one_of_several: bool) -> None:
+    """Raise where a prior is not fitted, or not one for such graphs, or cannot be compared with others."""
+    try:
+        prior.nearest_sigmas(())
+    except NotFittedError as error:
+        raise NotFittedError(
+            "prior is not fitted. Fit it first, and wrap it as prior=FrozenEstimator(prior) from sklearn.frozen, "
+            "as cloning, which model selection does, would drop the fit again."
+        ) from error
+    prior.check_directed(known.directed)
+    if is_one_of_several and not prior.conditions_on_known:
+        raise ValueError(
+            f"prior is a list that holds {prior!r}, which cannot be told which pairs are known and so cannot be "
+            f"compared with others; expected priors such as GraphPriorScore('ppgn') or ErdosRenyiPrior."
+        )
 
 
 class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ._base import Denoiser, GraphPrior
 from ._closed_form import ErdosRenyiPrior, FlatPrior, StochasticBlockPrior
 from ._score import GraphPriorScore
-from ._shipped import list_priors, load_prior, resolve_prior
+from ._shipped import list_priors, load_prior, resolve_priors
 
 __all__ = [
     "Denoiser",
@@ -16,5 +16,5 @@ __all__ = [
     "StochasticBlockPrior",
     "list_priors",
     "load_prior",
-    "resolve_prior",
+    "resolve_priors",
 ]

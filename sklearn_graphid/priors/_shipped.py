@@ -13,7 +13,9 @@ from sklearn.frozen import FrozenEstimator
 from ._base import GraphPrior
 from ._score import GraphPriorScore
 
-__all__ = ["list_priors", "load_prior", "resolve_prior", "shipped_name"]
+__all__ = ["GENERAL", "list_priors", "load_prior", "resolve_prior", "resolve_priors", "shipped_name"]
+
+GENERAL = "general"
 
 _WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
 
@@ -80,6 +82,17 @@ def resolve_prior(prior: Any) -> GraphPrior:
     if not isinstance(prior, GraphPrior):
         raise TypeError(f"prior is a {type(prior).__name__}; expected a GraphPrior such as GraphPriorScore.")
     return prior
+
+
+def resolve_priors(prior: Any) -> list[GraphPrior]:
+    """The priors of which one is to be chosen: those of a list, the shipped ones for "general", else one alone."""
+    if isinstance(prior, str) and prior == GENERAL:
+        return [resolve_prior(name) for name in (GENERAL, *(name for name in list_priors() if name != GENERAL))]
+    if not isinstance(prior, list | tuple):
+        return [resolve_prior(prior)]
+    if not prior:
+        raise ValueError("prior is an empty list; expected a prior, the name of a shipped one, or several of them.")
+    return [resolve_prior(member) for member in prior]
 
 
 def shipped_name(prior: GraphPrior) -> str | None:

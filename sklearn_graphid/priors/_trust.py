@@ -23,7 +23,7 @@ from ..graphs import KnownEdges
 from ._base import GraphPrior
 from ._surprise import hidden_folds
 
-__all__ = ["Trust", "known_density", "trust_from_known"]
+__all__ = ["Trust", "held_out_log_odds", "known_density", "trust_from_known"]
 
 _VALUES = np.linspace(0, 1, 11)
 # Who passes a prior believes in it. With less belief, chance alone costs priors that fit some of their trust: on unseen
@@ -79,12 +79,12 @@ def trust_from_known(prior: GraphPrior, known: KnownEdges, device: torch.device)
     if pairs.n_free:
         is_edge = pairs.gather(known.values) > 0
         density = logit(known_density(known))
-        log_odds = density + _VALUES[:, None] * (_held_out_log_odds(prior, known, device) - density)
+        log_odds = density + _VALUES[:, None] * (held_out_log_odds(prior, known, device) - density)
         log_weight = log_weight + log_expit(np.where(is_edge, log_odds, -log_odds)).sum(1)
     return Trust(_VALUES, log_weight - logsumexp(log_weight))
 
 
-def _held_out_log_odds(prior: GraphPrior, known: KnownEdges, device: torch.device) -> FloatArray:
+def held_out_log_odds(prior: GraphPrior, known: KnownEdges, device: torch.device) -> FloatArray:
     """What the prior says of every known pair, when it is told the known pairs of the other folds."""
     mask = torch.tensor(known.mask, dtype=torch.float32, device=device)
     values = torch.tensor(known.values, dtype=torch.float32, device=device)
