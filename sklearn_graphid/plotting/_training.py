@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._utils._numbers import FloatArray
+from ..graphs._validation import check_graphs
 from ._checks import as_numbers, check_choice, check_mapping
+from ._density_baseline import density_losses
 from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ __all__ = ["PriorTrainingDisplay"]
 class PriorTrainingDisplay:
     """Training and validation loss of a prior and, for given graphs, the loss by annealing level.
 
-    A ring marks the best validation loss, whose weights are kept. The training loss is not comparable where the network
-    is told a part of the pairs while it learns, as "ppgn" is: that is the easier task, so its curve lies below.
+    Beside the loss by annealing level stands that of the best guess by the density of each graph alone, which looks at
+    no other pair. What lies between the two is what the prior has learned about how edges hang together; where they are
+    the same, it has learned nothing. A ring marks the best validation loss, whose weights are kept. The training loss
+    is not comparable where the network is told a part of the pairs while it learns, as "ppgn" is.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ class PriorTrainingDisplay:
         Annealing levels.
     level_losses : ndarray of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
+    baseline_losses : ndarray of shape (n_graphs, n_levels), default=None
+        Loss of the best guess that knows the density of each graph and nothing else: what a prior has to beat.
 
     Attributes
     ----------
@@ -49,6 +55,10 @@ class PriorTrainingDisplay:
         The two curves; the second is None where nothing was held out.
     level_line_ : Line2D or None
         Median loss at each annealing level.
+    baseline_line_ : Line2D or None
+        Median loss of the baseline.
+    share_left_ : float
+        What the prior leaves of the baseline's loss, summed over graphs and levels; nan where there is no baseline.
 
     See Also
     --------
@@ -75,6 +85,7 @@ class PriorTrainingDisplay:
     seconds: FloatArray
     sigmas: FloatArray | None = None
     level_losses: FloatArray | None = None
+    baseline_losses: FloatArray | None = None
 
     @classmethod
     @needs_matplotlib
@@ -96,8 +107,15 @@ class PriorTrainingDisplay:
             The display; it has a second panel where graphs are given.
         """
         history, sigmas = fitted_attributes(cls.__name__, estimator, "loss_history_", "sigmas_")
-        losses = None if graphs is None else estimator.transform(graphs)
-        return cls.from_predictions(history, sigmas=sigmas, level_losses=losses, ax=ax, **plot_options)
+        losses = baseline = None
+        if graphs is not None:
+            (architecture,) = fitted_attributes(cls.__name__, estimator, "architecture_")
+            losses = estimator.transform(graphs)
+            adjacencies = check_graphs(graphs, directed=bool(getattr(estimator, "directed", False)))
+            densities = np.array([graph.sum() / max(1, len(graph) * (len(graph) - 1)) for graph in adjacencies])
+            baseline = density_losses(densities, np.asarray(sigmas, dtype=np.float64), architecture)
+        given = {"sigmas": sigmas, "level_losses": losses, "baseline_losses": baseline}
+        return cls.from_predictions(history, **given, ax=ax, **plot_options)
 
     @classmethod
     @needs_matplotlib
@@ -107,6 +125,7 @@ class PriorTrainingDisplay:
         *,
         sigmas: Any = None,
         level_losses: Any = None,
+        baseline_losses: Any = None,
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
@@ -120,6 +139,8 @@ class PriorTrainingDisplay:
             Annealing levels, which `level_losses` needs.
         level_losses : array-like of shape (n_graphs, n_levels), default=None
             What `transform` of the prior returns.
+        baseline_losses : array-like of shape (n_graphs, n_levels), default=None
+            The same of another guess, to compare with.
         ax, **plot_options : as in `plot`
             Where and how to draw.
 
@@ -131,7 +152,12 @@ class PriorTrainingDisplay:
         training, validation, seconds = _check_history(loss_history)
         levels, losses = _check_levels(sigmas, level_losses)
         display = cls(
-            training_loss=training, validation_loss=validation, seconds=seconds, sigmas=levels, level_losses=losses
+            training_loss=training,
+            validation_loss=validation,
+            seconds=seconds,
+            sigmas=levels,
+            level_losses=losses,
+            baseline_losses=_check_baseline(baseline_losses, losses),
         )
         return display.plot(ax, **plot_options)
 
@@ -155,9 +181,14 @@ class PriorTrainingDisplay:
         n_panels = 1 if self.level_losses is None else 2
         self.ax_, self.figure_ = split_axes(ax, n_panels, stacked=False, panel_size=(4.6, 3.4))
         self._draw_history(self.ax_[0], time_axis)
-        self.level_line_ = None
+        self.level_line_ = self.baseline_line_ = None
+        self.share_left_ = float("nan")
         if self.level_losses is not None and self.sigmas is not None:
             self.level_line_ = self._draw_levels(self.ax_[1], self.sigmas, self.level_losses)
+            if self.baseline_losses is not None:
+                self.share_left_ = float(self.level_losses.sum() / self.baseline_losses.sum())
+                self.baseline_line_ = self._draw_baseline(self.ax_[1], self.sigmas, self.baseline_losses)
+            self.ax_[1].legend(frameon=False, loc="upper left")
         return self
 
     def _draw_history(self, panel: Axes, time_axis: str) -> None:
@@ -183,8 +214,17 @@ class PriorTrainingDisplay:
         (line,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
         panel.set(xlabel=r"annealing level $\sigma$", ylabel="denoising loss", title="Loss by annealing level")
         panel.set_ylim(bottom=0)
-        panel.legend(frameon=False, loc="upper left")
         tidy(panel)
+        return line
+
+    def _draw_baseline(self, panel: Axes, sigmas: FloatArray, losses: FloatArray) -> Line2D:
+        look: dict[str, Any] = {"color": VERMILLION, "linestyle": "--", "linewidth": 1.6}
+        (line,) = panel.plot(sigmas, np.median(losses, axis=0), label="guess by density alone", **look)
+        if self.share_left_ < 1:
+            sentence = f"leaves {100 * self.share_left_:.0f} % of the loss of a guess by density"
+        else:
+            sentence = "no better than a guess by density: train longer"
+        panel.set_title(f"Loss by annealing level:\n{sentence}", fontsize="medium")
         return line
 
 
@@ -219,3 +259,14 @@ def _check_levels(sigmas: Any, level_losses: Any) -> tuple[FloatArray | None, Fl
         expected = "sigmas with it" if levels is None else f"(n_graphs, {len(levels)}), a column for each of sigmas"
         raise ValueError(f"level_losses has shape {losses.shape}; expected {expected}.")
     return levels, losses
+
+
+def _check_baseline(baseline_losses: Any, losses: FloatArray | None) -> FloatArray | None:
+    if baseline_losses is None:
+        return None
+    if losses is None:
+        raise ValueError("baseline_losses is given without level_losses; expected both, as they are compared.")
+    baseline = as_numbers(baseline_losses, "baseline_losses", f"shape {losses.shape}")
+    if baseline.shape != losses.shape:
+        raise ValueError(f"baseline_losses has shape {baseline.shape}; expected {losses.shape}, as level_losses has.")
+    return baseline
