@@ -9,6 +9,7 @@ import numpy as np
 
 from .._utils._numbers import FloatArray
 from ._checks import check_flags
+from ._labels import label_sizes
 from ._names import LITERAL, drawable
 from ._style import BLACK, BLUE, GREY, ORANGE, PURPLE, VERMILLION, needs_matplotlib, split_axes, tidy
 
@@ -26,6 +27,8 @@ _DASHES = ("-", "--", ":", "-.")
 # Points of different methods stand beside one another, so that no error bar hides another: this share of the distance
 # between two groups is theirs.
 _SPREAD = 0.25
+_LEGEND_ROW = 0.2  # inches
+_LEGEND_FONT_SIZE, _LEGEND_HANDLE = 10.0, 70.0  # points; the second is the line before a name and the gap behind it
 
 _LABELS = {
     "edge_f1": "F1 score of the unknown pairs",
@@ -124,7 +127,7 @@ class ComparisonDisplay:
         measures: Sequence[str] | None = None,
         legend: bool = True,
     ) -> Self:
-        """Draw the mean of each measure, and its standard error, against the groups.
+        """Draw the mean of each measure, and its standard error, against the groups; as bars where there is one group.
 
         Parameters
         ----------
@@ -148,17 +151,26 @@ class ComparisonDisplay:
         self._check_frame()
         names = self._measured(measures, _DEFAULT_PANELS)
         table = self.table(by, measures=names)
-        self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=(4.2, 3.4))
+        groups = table.index.get_level_values(1).unique()
+        is_one_group = len(groups) == 1
+        size = (4.2, 1.4 + 0.4 * len(self._methods())) if is_one_group else (4.2, 3.4)
+        self.ax_, self.figure_ = split_axes(ax, len(names), stacked=False, panel_size=size)
         for panel, name in zip(self.ax_, names, strict=True):
-            self._draw_panel(panel, table[name], by)
-            panel.set_xlabel(_LABELS.get(by, by), **({} if by in _LABELS else LITERAL))
-            panel.set_ylabel(_LABELS.get(name, name), **({} if name in _LABELS else LITERAL))
+            label, look = _LABELS.get(name, name), {} if name in _LABELS else LITERAL
             # A score near one, and an error near zero, are what a reader looks for.
-            panel.set_ylim(
-                bottom=min(0.0, panel.get_ylim()[0]), top=1.03 if name in ("edge_f1", "edge_roc_auc") else None
-            )
+            top = 1.03 if name in ("edge_f1", "edge_roc_auc") else None
+            if is_one_group:
+                self._draw_bars(panel, table[name], has_names=ax is not None or panel is self.ax_[0])
+                panel.set_xlim(left=min(0.0, panel.get_xlim()[0]), right=top)
+                panel.set_xlabel(label, **look)
+                panel.set_title(f"{_LABELS.get(by, by)}: {drawable(groups[0])}", fontsize="medium", **LITERAL)
+            else:
+                self._draw_panel(panel, table[name], by)
+                panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]), top=top)
+                panel.set_xlabel(_LABELS.get(by, by), **({} if by in _LABELS else LITERAL))
+                panel.set_ylabel(label, **look)
             tidy(panel)
-        if legend:
+        if legend and not is_one_group:  # bars have their names beside them
             self._draw_legend(is_new_figure=ax is None)
         return self
 
@@ -185,10 +197,29 @@ class ComparisonDisplay:
             )
         panel.set_xticks(places, [drawable(group) for group in groups], **LITERAL)
 
+    def _draw_bars(self, panel: Axes, table: Any, has_names: bool) -> None:
+        """A bar for each method, with its standard error: one group has no course to draw."""
+        methods = self._methods()
+        for index, method in enumerate(methods):
+            rows = table[table.index.get_level_values(0) == method].dropna(subset="mean")
+            # Beside the colour, every second bar is hatched, as every second marker of a curve is hollow.
+            look: dict[str, Any] = {"color": _COLOURS[index % len(_COLOURS)], "hatch": "///" if index % 2 else ""}
+            look |= {"alpha": 0.6, "edgecolor": "white", "linewidth": 0, "ecolor": BLACK, "capsize": 4}
+            error = np.nan_to_num(rows["standard_error"].to_numpy(float))
+            panel.barh([index] * len(rows), rows["mean"].to_numpy(float), xerr=error, label=drawable(method), **look)
+        panel.set_yticks(range(len(methods)), [drawable(method) if has_names else "" for method in methods], **LITERAL)
+        panel.set_ylim(len(methods) - 0.4, -0.6)  # the first on top, as in a table
+
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()
         if is_new_figure:  # the margin is free, and nothing there covers a curve
-            n_columns = min(len(handles), 2 * len(self.ax_))
+            # As many columns as the figure is wide: longer names would be cut off at its sides.
+            width = float(label_sizes(labels, _LEGEND_FONT_SIZE)[:, 0].max()) + _LEGEND_HANDLE
+            room = 72 * float(self.figure_.get_size_inches()[0])
+            n_columns = max(1, min(len(handles), 2 * len(self.ax_), int(room / width)))
+            more_rows = -(-len(handles) // n_columns) - 1
+            inches = self.figure_.get_size_inches()
+            self.figure_.set_size_inches(inches[0], inches[1] + _LEGEND_ROW * more_rows)
             legend = self.figure_.legend(
                 handles, labels, loc="outside upper center", ncols=n_columns, frameon=False, handlelength=3
             )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ThetaDisplay"]
 
+_PANEL_SIZE, _ONLY_PANEL = (3.2, 3.0), (4.4, 2.8)  # inches; pages scale a small square up to their width
 _EXPECTED_BINS = "expected what numpy.histogram_bin_edges takes: an int, increasing edges, or a rule such as 'auto'"
 
 
@@ -142,7 +143,9 @@ class ThetaDisplay(ParameterDisplay):
         edges = [_bin_edges(draws, bins) for draws in self.theta_samples.T]
         tails = (0.5 - interval / 2, 0.5 + interval / 2)
         self.intervals_ = np.quantile(self.theta_samples, tails, axis=0).T
-        self.ax_, self.figure_ = split_axes(ax, n_parameters, stacked=False, panel_size=(3.2, 3.0))
+        self.ax_, self.figure_ = split_axes(
+            ax, n_parameters, stacked=False, panel_size=_PANEL_SIZE if n_parameters > 1 else _ONLY_PANEL
+        )
         for parameter, (panel, (label, look)) in enumerate(zip(self.ax_, labels, strict=True)):
             self._draw_parameter(panel, parameter, interval, edges[parameter])
             panel.set_xlabel(label, **look)
@@ -171,8 +174,8 @@ class ThetaDisplay(ParameterDisplay):
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()
         if is_new_figure:  # the margin is free, and nothing there covers a posterior
-            n_columns = 2 if len(self.ax_) == 1 else len(handles)
-            self.figure_.legend(handles, labels, loc="outside upper center", ncols=n_columns, frameon=False)
+            look: dict[str, Any] = {"fontsize": "small"} if len(self.ax_) == 1 else {}
+            self.figure_.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False, **look)
         else:
             self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8)
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["TraceDisplay"]
 
 _TRACES = ("sigma", "log_likelihood", "theta")
+_MANY_CHAINS = 6
+_BAND = (0.1, 0.9)
+_FEW: dict[str, Any] = {"linewidths": 0.6, "alpha": 0.6}
 _INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of ten points
 
 
@@ -30,9 +33,10 @@ _INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of te
 class TraceDisplay(ParameterDisplay):
     """Traces of the log-likelihood and of every parameter, annealing level by annealing level.
 
-    A thin line is a chain, the thick one their median. Stripes tell the annealing levels apart, and the upper scale
-    names them. Sweeps that finish a run lie behind a dotted line. Chains that have found the posterior lie on top of
-    one another and no longer drift.
+    A thin line is a chain, the thick one their median. With six chains or more, a band holds the central 80 % of them
+    at every step, and the lines are faint: one that stays outside the band has not met the others. Stripes tell the
+    annealing levels apart, and the upper scale names them. Sweeps that finish a run lie behind a dotted line. Chains
+    that have found the posterior lie on top of one another and no longer drift.
 
     Parameters
     ----------
@@ -61,6 +65,8 @@ class TraceDisplay(ParameterDisplay):
         The chains in each panel.
     medians_ : list of Line2D
         Their medians.
+    bands_ : list of PolyCollection
+        The bands that hold most of six chains or more; empty for fewer.
 
     See Also
     --------
@@ -155,6 +161,7 @@ class TraceDisplay(ParameterDisplay):
         self.ax_, self.figure_ = split_axes(ax, len(traces), stacked=True, panel_size=(7.0, 1.9))
         self.lines_: list[LineCollection] = []
         self.medians_: list[Line2D] = []
+        self.bands_: list[Any] = []
         truths = [None, *([None] * n_parameters if self.true_theta is None else self.true_theta)]
         for panel, values, (label, look), truth in zip(self.ax_, traces, labels, truths, strict=True):
             self._draw_chains(panel, values, chain_color)
@@ -170,20 +177,33 @@ class TraceDisplay(ParameterDisplay):
 
     def _draw_chains(self, panel: Axes, values: FloatArray, color: str) -> None:
         from matplotlib.collections import LineCollection
+        from matplotlib.patheffects import withStroke
 
         steps = np.arange(1, values.shape[1] + 1)
+        # Many lines hide what they have in common and the one that is apart; the band shows it, and the lines fade.
+        is_many = len(values) >= _MANY_CHAINS
+        if is_many:
+            low, high = np.quantile(values, _BAND, axis=0)
+            share = f"{100 * (_BAND[1] - _BAND[0]):.0f} % of the chains"
+            self.bands_.append(panel.fill_between(steps, low, high, color=color, alpha=0.25, linewidth=0, label=share))
+        fading: dict[str, Any] = {"linewidths": 0.5, "alpha": max(0.2, 3.0 / len(values))} if is_many else _FEW
         curves = [np.column_stack([steps, chain]) for chain in values]
-        chains = LineCollection(curves, colors=color, linewidths=0.6, alpha=0.6, label=f"{len(values)} chains")
+        chains = LineCollection(curves, colors=color, label=f"{len(values)} chains", **fading)
         panel.add_collection(chains)
         self.lines_.append(chains)
         median = np.median(values, axis=0)
         (line,) = panel.plot(steps, median, color=BLACK, linewidth=1.6, label="median", zorder=3)
+        line.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
         self.medians_.append(line)
         panel.set_xlim(0.5, len(steps) + 0.5)
 
     def _stripe_levels(self, panel: Axes) -> None:
-        bounds = self._level_bounds()
-        for start, stop in zip(bounds[0:-1:2], bounds[1::2], strict=False):
+        levels = list(pairwise(self._level_bounds()))
+        if len(levels) == 1:  # there is nothing to tell apart
+            return
+        # The last sweeps stay white, as what matters most is there.
+        striped = levels[::2] if self._finish() is None else levels[len(levels) % 2 : -1 : 2]
+        for start, stop in striped:
             panel.axvspan(start + 0.5, stop + 0.5, color="#F0F0F0", zorder=0, linewidth=0)
 
     def _level_bounds(self) -> list[int]:
@@ -245,7 +265,9 @@ class TraceDisplay(ParameterDisplay):
         # Beneath the scale, in inches: within a panel it would lie on the chains.
         beneath = self.ax_[-1].transAxes + ScaledTranslation(0, -0.42, self.figure_.dpi_scale_trans)
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": beneath}
-        self.ax_[-1].legend(ncols=3, fontsize="small", frameon=False, **place)
+        legend = self.ax_[-1].legend(ncols=4, fontsize="small", frameon=False, **place)
+        for handle in legend.get_lines():  # faint chains are seen by their number, of which the legend has one
+            handle.set_alpha(1.0)
 
 
 def _limits(values: FloatArray, truth: float | None) -> tuple[float, float]:

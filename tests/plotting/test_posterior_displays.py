@@ -93,6 +93,17 @@ def test_theta_from_predictions_needs_draws_only():
     assert not ax.axison  # the axes that were divided are but a frame
 
 
+def test_theta_of_one_parameter_is_wide_and_its_legend_inside():
+    display = ThetaDisplay.from_predictions(np.arange(50.0)[:, None], theta=[25.0], true_theta=[20.0])
+    width, height = display.figure_.get_size_inches()
+    assert width > 1.4 * height
+    (legend,) = display.figure_.legends
+    frame, box, *panels = extents(display, [display.figure_, legend, *display.ax_])
+    assert (box.p0 >= frame.p0).all()
+    assert (box.p1 <= frame.p1).all()
+    assert not any(overlap(box, panel) for panel in panels)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,6 +146,34 @@ def test_trace_draws_chains_levels_and_truth(identifier):
     *annealing, finish = [f"{sigma:.2g}" for sigma in sigmas[is_new]]
     assert levels == [*annealing, f"finish, at {finish}"]
     assert display.ax_[2].get_ylim()[1] > 9.0
+
+
+@pytest.mark.parametrize(("n_chains", "has_band"), [(5, False), (6, True), (40, True)])
+def test_trace_of_many_chains_has_a_band_that_holds_most_of_them(n_chains, has_band):
+    values = np.random.default_rng(0).normal(size=(n_chains, 30))
+    traces = {"sigma": np.ones(30), "log_likelihood": values, "theta": values[:, :, None]}
+    display = TraceDisplay.from_predictions(traces)
+    assert len(display.bands_) == 2 * has_band
+    for band in display.bands_:
+        corners = band.get_paths()[0].vertices
+        for step in (1, 17, 30):
+            ends = corners[corners[:, 0] == step, 1]
+            np.testing.assert_allclose([ends.min(), ends.max()], np.quantile(values[:, step - 1], [0.1, 0.9]))
+    chains, median = display.lines_[0], display.medians_[0]
+    strongest = 0.6 if not has_band else 0.5
+    assert chains.get_alpha() <= strongest
+    assert chains.get_linewidths()[0] < median.get_linewidth() / 2
+    texts = legend_texts(display.ax_[-1])
+    assert texts == [*["80 % of the chains"] * has_band, f"{n_chains} chains", "median"]
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 10, 11])
+def test_trace_leaves_the_finish_white(n_levels):
+    annealing = np.linspace(0.9, 0.25, n_levels)
+    panel = TraceDisplay.from_predictions(traces_of(np.append(annealing, [1.0] * 20))).ax_[0]
+    stripes = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in panel.patches]
+    assert stripes[-1] == (n_levels - 0.5, n_levels + 0.5)  # the level before
+    assert len(stripes) == (n_levels + 1) // 2
 
 
 def traces_of(sigma):

@@ -380,7 +380,9 @@ def test_figure_takes_axes_and_other_groups(comparison):
 
 
 def test_two_dozen_methods_still_look_different():
-    frame = pd.DataFrame({"method": [f"m{i}" for i in range(24)], "n_experiments": 1, "edge_f1": 0.5})
+    frame = pd.DataFrame(
+        {"method": 2 * [f"m{i}" for i in range(24)], "n_experiments": np.repeat([1, 5], 24), "edge_f1": 0.5}
+    )
     (ax,) = ComparisonDisplay(frame=frame).plot().ax_
     lines = [container[0] for container in ax.containers]
     assert len({(line.get_marker(), line.get_linestyle()) for line in lines}) == 24
