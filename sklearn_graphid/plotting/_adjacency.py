@@ -13,9 +13,11 @@ from ..graphs import EdgeSpace
 from ..graphs._names import Names, unless_numbers
 from ._checks import check_choice, check_flags, check_names
 from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay
+from ._labels import label_sizes
 from ._names import LITERAL, drawable
 from ._strengths import strength_colours
 from ._style import BLACK, axes_or_new, needs_matplotlib
+from ._tick_names import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +35,8 @@ _PALE = 0.6  # lightness
 _UNKNOWN_WITHOUT_EDGE = "#ECECEC"  # where colours show strengths
 _SOME_STRENGTH, _SOME_NEGATIVE_STRENGTH = "#3B8FCB", "#E58A4E"
 _SMALLEST_HATCHED_CELL = 4.0  # in points; the lines are about as far apart
+_SMALLEST_FONT, _END_FONT_SIZE = 5.5, 7.0  # in points: below the first, only some nodes are named, by the second
+_LEADER = 10.0  # points between the matrix and such a name, for the line that joins them
 _SMALLEST_ERROR = 5.0  # in points: a mark of an error is seen, however small the cells
 # From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
 # lightness falls evenly, so that print in grey keeps the order.
@@ -67,7 +71,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
         The true graph, which decides what the marks look like.
     node_names : sequence, default=None
-        Names of the nodes, written above the matrix and on its left.
+        Names of the nodes, written above the matrix and on its left; in a large one only those of nodes that have an
+        inferred or missed edge, the most probable ones if there is no room for all.
     weights : ndarray of shape (n_nodes, n_nodes), default=None
         Strengths of the edges.
 
@@ -262,10 +267,41 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         # Names stand above, as in a table: the legend has the room beneath. A letter is a little over half as wide as
         # it is high, so a matrix whose side was n cells keeps n / (n + letters) of it, and a name fills most of a cell.
         letters = 0.55 * max(map(len, names), default=0)
-        size = min(10.0, max(3.0, 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)))
+        size = 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)
+        if size < _SMALLEST_FONT:
+            self._name_ends(names)
+            return
+        look: dict[str, Any] = {"fontsize": min(10.0, size), **LITERAL}
         self.ax_.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=2, pad=2)
-        self.ax_.set_xticks(range(len(names)), names, rotation=90, fontsize=size, **LITERAL)
-        self.ax_.set_yticks(range(len(names)), names, fontsize=size, **LITERAL)
+        self.ax_.set_xticks(range(len(names)), names, rotation=90, **look)
+        self.ax_.set_yticks(range(len(names)), names, **look)
+
+    def _name_ends(self, names: list[str]) -> None:
+        """Name the ends of edges that were inferred, or missed: the names of all rows would be too small to read."""
+        self.ax_.tick_params(bottom=False, left=False, labelbottom=False, labelleft=False)
+        marked = np.zeros((len(names), len(names)))
+        for kind, mark in self.marks_.items():
+            if kind != "negative":
+                columns, rows = np.asarray(mark.get_offsets()).astype(int).T
+                nodes = self.node_order_
+                marked[rows, columns] = 1 + self.edge_probabilities[nodes[rows], nodes[columns]]
+        sizes = label_sizes(names, _END_FONT_SIZE)
+        side = self._cell_in_points() * len(names) - float(sizes[:, 0].max()) - _LEADER
+        distance = 1.15 * float(sizes[:, 1].max()) * len(names) / max(side, 1.0)  # in cells
+        look: dict[str, Any] = {"fontsize": _END_FONT_SIZE, "annotation_clip": False, **LITERAL}
+        leader: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.5, "color": "#7F7F7F", "shrinkA": 1, "shrinkB": 0}
+        for axis in (0, 1):  # of the columns, above; of the rows, on the left
+            importance = marked.max(axis)
+            n_fit = int(len(names) / distance)
+            ends = np.sort(np.argsort(-importance, kind="stable")[: min(n_fit, int((importance > 0).sum()))])
+            for place, moved in zip(ends, spread(ends.astype(float), distance, -0.5, len(names) - 0.5), strict=True):
+                text: dict[str, Any] = {"text": names[place], "xy": (place, -0.5), "xytext": (moved, _LEADER)}
+                turn: dict[str, Any] = {"ha": "center", "va": "bottom", "rotation": 90}
+                text["textcoords"], anchor = ("data", "offset points"), (0.5, 0.0)
+                if axis == 1:
+                    text |= {"xy": (-0.5, place), "xytext": (-_LEADER, moved), "textcoords": ("offset points", "data")}
+                    turn, anchor = {"ha": "right", "va": "center"}, (1.0, 0.5)
+                self.ax_.annotate(**text, **turn, **look, arrowprops={**leader, "relpos": anchor})
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D

@@ -48,6 +48,9 @@ _STYLES: dict[str, dict[str, Any]] = {
 _LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
 _FONT_SIZE = 8.0
 _NECK = 4  # the point of a curve, of 25, from which its head takes the direction
+_SIDES = (5.0, 10.0)  # inches
+_SHARE_OF_NAMES = 0.1  # of the area
+_DISC = 18.0  # points; a node that holds its name
 _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
@@ -166,7 +169,9 @@ class GraphDisplay(IdentifiedGraphDisplay):
         names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
         seed = check_seed(random_state)
         positions = lay_out(graph, layout, seed) if pos is None else read_positions(pos, names, "pos")
-        self.ax_, self.figure_ = axes_or_new(ax, (5.0, 5.4 if legend else 5.0))
+        labels = {node: drawable(names[node]) for node in _labelled(node_labels, edges, len(names))}
+        side = _side_for(list(labels.values()))
+        self.ax_, self.figure_ = axes_or_new(ax, (side, side + 0.4 * legend))
         self.positions_ = positions
         drawn = [kind for kind in looks if len(edges.get(kind, ()))]
         bent = _joined_twice(edges[kind] for kind in drawn if kind != "unknown")
@@ -176,7 +181,6 @@ class GraphDisplay(IdentifiedGraphDisplay):
         self.ax_.set_axis_off()
         if legend:
             self._draw_legend(edges, looks)
-        labels = {node: drawable(names[node]) for node in _labelled(node_labels, edges, len(names))}
         self._draw_nodes(labels, node_size)
         self.ax_.set_aspect("equal")
         self.arrows_ = {}
@@ -306,6 +310,16 @@ class GraphDisplay(IdentifiedGraphDisplay):
             dots: dict[str, Any] = {"linestyle": NEGATIVE_LINE, "dash_capstyle": "round", "linewidth": 3.0}
             handles.append(Line2D([], [], color=BLACK, label="strength below zero", **dots))
         return handles
+
+
+def _side_for(labels: list[str]) -> float:
+    """Inches of a new figure's side, in which names take up no more than a share of the area."""
+    if not labels:
+        return _SIDES[0]
+    widths, heights = (label_sizes(labels, _FONT_SIZE) + _PADDING).T
+    if max(map(len, labels)) <= _LONGEST_NAME_INSIDE:
+        widths = heights = np.full(len(labels), _DISC)
+    return float(np.clip(math.sqrt((widths * heights).sum() / _SHARE_OF_NAMES) / 72, *_SIDES))
 
 
 def _joined_twice(kinds: Iterable[Pairs]) -> set[tuple[int, int]]:

@@ -130,15 +130,16 @@ def _settle(
 
 
 def _offsets(width: float, height: float, radius: float) -> tuple[FloatArray, FloatArray]:
-    """Places around a node, above it first, close by and a line further off, and what speaks against each."""
+    """Places around a node, above it first, close by and up to three lines off, and what speaks against each."""
     places, reluctance = [], []
-    for further in (0.0, height):
+    for n_lines in range(4):
+        further = n_lines * height
         x, y = radius + width / 2 + further, radius + height / 2 + further
         aside, slant = width / 2 + 0.7 * (radius + further), height / 2 + 0.7 * (radius + further)
         around = [(0, y), (0, -y), (x, 0), (-x, 0), (aside, slant), (-aside, slant), (aside, -slant), (-aside, -slant)]
         around += [(width / 4, y), (-width / 4, y), (width / 4, -y), (-width / 4, -y)]
         places += around
-        reluctance += [_FURTHER * bool(further) + _UNUSUAL * bool(rank) for rank in range(len(around))]
+        reluctance += [_FURTHER * n_lines + _UNUSUAL * bool(rank) for rank in range(len(around))]
     return np.array(places), np.array(reluctance)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.isotonic import isotonic_regression
 
 from .._utils._numbers import FloatArray
 from ._labels import label_sizes
@@ -15,7 +16,7 @@ from ._names import LITERAL
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["name_ticks"]
+__all__ = ["name_ticks", "spread"]
 
 _FONT_SIZE = 8.0
 _GAP = 3.0  # points between two names
@@ -49,3 +50,14 @@ def _spaced(n_places: int, distance: float, importance: FloatArray | None = None
         if all(abs(place - other) >= distance for other in chosen):
             chosen.append(int(place))
     return np.array(sorted(chosen), dtype=np.intp)
+
+
+def spread(places: FloatArray, distance: float, low: float, high: float) -> FloatArray:
+    """Ascending places, moved as little as possible (in squares) so that they keep a distance, within a range."""
+    if not len(places):
+        return places
+    steps = distance * np.arange(len(places))
+    moved: FloatArray = np.asarray(isotonic_regression(places - steps)) + steps
+    # The bounds keep the distance themselves.
+    bounded: FloatArray = np.clip(moved, low + steps, high - steps[::-1])
+    return bounded

@@ -63,7 +63,7 @@ def draw_graph(estimator: BaseSystemIdentifier) -> Figure:
         node_names=_labels(names),
         weights=getattr(estimator, "weights_", None),
     )
-    display.plot(ax, layout=layout, node_labels=len(names) <= most)
+    display.plot(ax, layout=layout, node_labels=True if len(names) <= most else "inferred")
     return figure
 
 
@@ -77,7 +77,7 @@ def draw_matrix(estimator: BaseSystemIdentifier, color_by: str = "probability") 
         edge_probabilities=estimator.edge_probabilities_,
         adjacency=estimator.adjacency_.astype(np.float64),
         known=estimator.known_edges_,
-        node_names=_labels(names) if len(names) <= _MOST_NAMES else None,
+        node_names=_labels(names),
         weights=getattr(estimator, "weights_", None),
     )
     display.plot(ax, color_by=color_by)

@@ -270,6 +270,9 @@ def test_strengths_are_told(ring, ring_known, edge_weights, is_told, tmp_path):
         assert float(spread) == pytest.approx(fitted.weights_std_[i, j], rel=0.01)
     n_known = int(np.triu(known.values).sum())
     assert dict(page.tables["given"])["Known strengths"] == f"{n_known if is_told else 0} of {n_known} known edges"
+    assert len(page.tables["known-strengths"]) == 1 + n_known
+    strengths = [abs(float(row[-2].replace("\N{MINUS SIGN}", "-"))) for row in page.tables["known-strengths"][1:]]
+    assert strengths == sorted(strengths, reverse=True)
     sign = {"positive": "above zero", "signed": "of either sign"}[edge_weights]
     assert f"every edge has a strength of its own, {sign}, and no direction" in page.text
     assert ("in the unit of the known ones" if is_told else "As no strength is known") in page.text

@@ -62,6 +62,19 @@ def test_names_of_twenty_nodes_are_legible():
     assert_legible(draw(adjacency=network, names=names, known=hide_edges(network, 0.3, random_state=0)), free_of=())
 
 
+def test_names_at_inferred_edges_of_eighty_nodes_are_legible():
+    network = nx.to_numpy_array(nx.connected_watts_strogatz_graph(80, 4, 0.2, seed=1))
+    known = hide_edges(network, 0.15, random_state=0)
+    names = [f"Substation {i}" for i in range(80)]
+    display = draw("inferred", adjacency=network, names=names, known=known)
+    assert 30 < len(display.ax_.texts) < 60
+    assert_legible(display, free_of=())
+    # Names of all nodes in a picture of its own get the room that they need.
+    everything = draw(adjacency=network, names=range(80), known=known)
+    nodes = everything.figure_.get_size_inches()
+    assert nodes[0] > draw("inferred").figure_.get_size_inches()[0]
+
+
 @pytest.mark.parametrize("place", ["subplot", "subfigure", "figure without pyplot"])
 def test_names_are_legible_in_given_axes(place):
     if place == "subplot":

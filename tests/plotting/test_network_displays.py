@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import matplotlib.pyplot as plt
 import networkx as nx
@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from display_cases import KNOWN, LONG_NAMES, RIGHT, RING, WRONG, extents, legend_texts, overlap, probabilities
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from sklearn_graphid import AdamSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
@@ -209,6 +210,40 @@ def test_adjacency_of_a_large_network_shows_errors_and_no_hatch():
         assert mark.get_linewidths().min() > 0.5
     assert not any(artist.get_hatch() for artist in display.ax_.collections)
     assert not any(patch.get_hatch() for patch in display.ax_.get_legend().get_patches())
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_adjacency_of_eighty_nodes_names_the_ends_of_inferred_edges(directed):
+    network = nx.to_numpy_array(nx.connected_watts_strogatz_graph(80, 4, 0.2, seed=1))
+    known = hide_edges(network, 0.1, random_state=0, directed=directed)
+    names = [f"Substation {i}" for i in range(80)]
+    display = AdjacencyDisplay.from_predictions(network, known, node_names=names)
+    unknown_edges = (network == 1) & ~known.mask
+    expected = {names[node] for node in np.flatnonzero((unknown_edges | unknown_edges.T).any(0))}
+    texts = display.ax_.texts
+    assert len(expected) / 2 < len(texts) / 2 <= len(expected) < 60  # beside the rows and above the columns
+    assert {text.get_text() for text in texts} <= expected
+    assert min(text.get_fontsize() for text in texts) >= 6
+    assert not any(label.get_text() for label in (*display.ax_.get_xticklabels(), *display.ax_.get_yticklabels()))
+    frame, legend, scale, *boxes = extents(
+        display, [display.figure_, display.ax_.get_legend(), display.colorbar_.ax, *texts]
+    )
+    # An annotation's own box holds its leader, too; that of its text does not.
+    boxes = [Text.get_window_extent(text) for text in texts]
+    for box in boxes:
+        assert (box.p0 >= frame.p0).all()
+        assert (box.p1 <= frame.p1).all()
+        assert not overlap(box, legend)
+        assert not overlap(box, scale)
+        assert not overlap(box, display.ax_.bbox)
+    assert not any(overlap(one, other) for one, other in combinations(boxes, 2))
+
+
+def test_adjacency_of_eighty_nodes_without_inferred_edges_names_nothing():
+    names = [f"Substation {i}" for i in range(80)]
+    display = AdjacencyDisplay.from_predictions(np.zeros((80, 80)), node_names=names)
+    display.figure_.canvas.draw()
+    assert not display.ax_.texts
 
 
 def test_adjacency_explains_known_edges_where_there_are_some():
