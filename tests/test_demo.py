@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,14 @@ def test_the_code_in_the_readme_prints_what_it_says(capsys):
     exec(compile(code, "README.md", "exec"), variables)
     assert without_numbers(capsys.readouterr().out) == without_numbers(shown)
     assert edge_f1_score(variables["network"], variables["identifier"].adjacency_, variables["known"]) > 0.6
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_requirements_are_those_of_the_package(page):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = " ".join((ROOT / page).read_text().split())
+    required = dict(requirement.split(">=") for requirement in project["dependencies"])
+    required["Python"] = project["requires-python"].removeprefix(">=")
+    del required["safetensors"]  # of no concern to anybody who does not have it yet
+    for name, version in required.items():
+        assert f"{name} {version}" in text
