@@ -5,19 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._findings import Finding
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
@@ -29,23 +27,19 @@ from ..samplers import (
     StrengthKernel,
     SweepKernel,
     misfit_of,
-    stuck_chains,
-    weights_of_chains,
 )
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import Reader, SamplingTask, batches_of, run_chains
-from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
-from ._edge_weights import SLABS, check_edge_weights, summarize_weights, weight_intervals, weight_matrices
-from ._estimates import ThetaRefit, central_interval, refit_theta
-from ._fit_quality import assess_fit, fit_findings, is_significant, residual_dependence
+from ._draws import ChainDraws, finite_chains
+from ._edge_weights import SLABS, check_edge_weights, weight_intervals, weight_matrices
+from ._estimates import central_interval
 from ._following import FitFollower, has_callbacks
-from ._mixing import diagnose, mixing_findings
 from ._next_experiment import SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
-from ._result import Experiments, Identification
+from ._posterior_result import PosteriorResult, result_of, was_stopped
+from ._result import Experiments
 from ._resume import ChainStart, SoughtSystem, start_from
-from ._trust import trust_findings
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -64,45 +58,7 @@ _MOST_SINGLE_PAIRS = 20
 # Where edges have strengths, a move costs a fit of them all; a sweep has one for so many unknown pairs, within limits.
 _PAIRS_PER_MOVE = 8
 _MOVES_PER_SWEEP = (6, 8)
-_STOPPED = Finding.trouble(
-    "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
-)
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PosteriorResult(Identification):
-    """What an identifier that samples finds."""
-
-    theta_refitted: FloatArray  # (parameters,)
-    theta_standard_error: FloatArray  # (parameters,)
-    theta_samples: FloatArray  # (draws, parameters)
-    theta_std: FloatArray  # (parameters,)
-    noise_std_samples: FloatArray  # (draws,)
-    noise_std_per_node: FloatArray  # (nodes,)
-    prior: GraphPrior
-    prior_trust: float
-    draws: ChainDraws = field(metadata={"private": True})
-    sought: SoughtSystem = field(metadata={"private": True})
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightedResult(PosteriorResult):
-    """What an identifier that samples strengths of edges finds."""
-
-    weights: FloatArray  # (nodes, nodes)
-    weights_std: FloatArray  # (nodes, nodes)
-
-
-class _PointEstimate(NamedTuple):
-    adjacency: npt.NDArray[np.int64]
-    weights: FloatArray  # (nodes, nodes), the adjacency itself where edges have no strengths
-    theta: FloatArray
-    refit: ThetaRefit
-    quality: dict[str, float]  # for the diagnostics
-
-    def n_inferred(self, known: KnownEdges) -> int:
-        return int(known.space.gather(self.adjacency).sum())
 
 
 class PosteriorIdentifier(BaseSystemIdentifier):
@@ -284,7 +240,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
                 is_enough = context.call_on_fit_task_end(
                     estimator=self, **data, reconstruction_attributes=lambda: self._attributes_or_none(draws, task)
                 )
-                is_enough = is_enough or _was_stopped(batch, task)
+                is_enough = is_enough or was_stopped(batch, task)
                 if is_enough:  # fewer chains are still chains
                     break
         return self._result(draws, task), is_enough
@@ -307,91 +263,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return {**self._given_attributes(task.experiments), **self._result(batches, task).attributes()}
 
     def _result(self, batches: Sequence[ChainDraws], task: SamplingTask) -> PosteriorResult:
-        """All that a fit leaves behind, from the batches of chains that were run."""
-        draws, known = joined_draws(batches), task.experiments.known
-        finite = finite_chains(draws)
-        if not finite.any():
-            raise FloatingPointError(
-                f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
-                f"noise_std={task.noise.common!r} fits the units of Y, and the filter's initial range its parameters."
-            )
-        draws = selected_chains(draws, finite)
-        stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
-        draws = selected_chains(draws, ~stuck)
-        weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
-        draws = draws._replace(weight=weight)
-        theta_samples = draws.pooled(draws.theta)
-        # What was given is reported as it was given, and not as single precision has it.
-        given = task.noise.noise_std
-        noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
-        point = self._point_estimate(draws, task)
-        probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
-        diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
-        if task.has_strengths:
-            diagnostics["misfit"] = task.noise.misfit
-        noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
-        prior_trust = float(draws.mean_of_chains(draws.trust.mean(1)))
-        stopped = any(_was_stopped(batch, task) for batch in batches)
-        common: dict[str, Any] = dict(
-            edge_probabilities=probabilities,
-            adjacency=point.adjacency,
-            theta=point.theta,
-            theta_refitted=point.refit.theta,
-            theta_standard_error=point.refit.standard_error,
-            theta_samples=theta_samples,
-            theta_std=theta_samples.std(0),
-            noise_std=noise_std,
-            noise_std_samples=noise,
-            noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
-            prior=task.prior,
-            prior_trust=prior_trust,
-            diagnostics=diagnostics,
-            draws=draws,
-            sought=SoughtSystem.of(known, self.edge_weights, task.experiments.filter),
-            findings=(
-                *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
-                *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
-                *trust_findings(prior_trust, task.trust),
-                *([_STOPPED] if stopped else []),
-            ),
-        )
-        if not task.has_strengths:
-            return PosteriorResult(**common)
-        spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std
-        return WeightedResult(**common, weights=point.weights, weights_std=spread)
-
-    def _point_estimate(self, draws: ChainDraws, task: SamplingTask) -> _PointEstimate:
-        experiments, known = task.experiments, task.experiments.known
-        if self.point_estimate == "marginal":
-            graph = draws.mean_of_chains(draws.edge_probability) > 0.5
-            theta, strengths = draws.mean_of_chains(draws.theta.mean(1)), None
-        else:
-            place = (0, -1)
-            if self.point_estimate == "best":
-                best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
-                place = (int(best[0]), int(best[1]))
-            graph, theta, strengths = draws.graphs[place], draws.theta[place], draws.strengths[place]
-        weights = known.fill(graph)
-        adjacency = weights.astype(np.int64)
-        if task.has_strengths and strengths is not None:
-            weights = weight_matrices(strengths, known)
-        elif task.has_strengths:
-            weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency).mean
-        refit = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
-        # Mean strengths and the mean of theta do not go together where only their product matters.
-        is_refitted = self.point_estimate == "best" or (task.has_strengths and strengths is None)
-        residuals = experiments.outputs - task.predict(weights, refit.theta)
-        quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
-        if is_significant(quality["p_value_residuals"]):
-            # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
-            quality["p_value_residuals"] = max(quality["p_value_residuals"], _dependence_of_draws(draws, task))
-        return _PointEstimate(
-            adjacency,
-            weights,
-            refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
-            refit,
-            quality,
-        )
+        return result_of(batches, task, self.point_estimate, self.edge_weights)
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible intervals of the filter's parameters.
@@ -526,25 +398,6 @@ def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(weights), theta)
     return NoiseLevels(float(np.sqrt(misfit.variance * misfit.factor)), task.noise.relative, misfit.factor)
-
-
-def _dependence_of_draws(draws: ChainDraws, task: SamplingTask) -> float:
-    """The median, over the last draws of the chains, of the p-value that residuals do not depend on the inputs."""
-    experiments, known = task.experiments, task.experiments.known
-    theta = draws.pooled(draws.theta[:, -1:])
-    matrices = known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
-    weights = weight_matrices(draws.pooled(draws.strengths[:, -1:]), known) if task.has_strengths else matrices
-    p_values = [
-        residual_dependence(
-            experiments.inputs, experiments.outputs - task.predict(*system), matrix, task.noise.relative
-        )
-        for matrix, *system in zip(matrices, weights, theta, strict=True)
-    ]
-    return float(np.median(p_values))
-
-
-def _was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
-    return len(batch.trace_sigma) < task.n_steps
 
 
 def _check_noise(noise: NoiseModel) -> None:

@@ -1,0 +1,191 @@
+"""What the draws of chains become: probabilities, a point estimate, spreads, and what is to be said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from .._utils._findings import Finding
+from .._utils._numbers import FloatArray
+from ..graphs import KnownEdges
+from ..priors import GraphPrior
+from ..samplers import stuck_chains, weights_of_chains
+from ._chains import SamplingTask
+from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
+from ._edge_weights import summarize_weights, weight_matrices
+from ._estimates import ThetaRefit, refit_theta
+from ._fit_quality import assess_fit, fit_findings, is_significant, residual_dependence
+from ._mixing import diagnose, mixing_findings
+from ._result import Identification
+from ._resume import SoughtSystem
+from ._trust import trust_findings
+
+__all__ = ["PosteriorResult", "WeightedResult", "result_of", "was_stopped"]
+
+_STOPPED = Finding.trouble(
+    "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorResult(Identification):
+    """What an identifier that samples finds."""
+
+    theta_refitted: FloatArray  # (parameters,)
+    theta_standard_error: FloatArray  # (parameters,)
+    theta_samples: FloatArray  # (draws, parameters)
+    theta_std: FloatArray  # (parameters,)
+    noise_std_samples: FloatArray  # (draws,)
+    noise_std_per_node: FloatArray  # (nodes,)
+    prior: GraphPrior
+    prior_trust: float
+    draws: ChainDraws = field(metadata={"private": True})
+    sought: SoughtSystem = field(metadata={"private": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedResult(PosteriorResult):
+    """What an identifier that samples strengths of edges finds."""
+
+    weights: FloatArray  # (nodes, nodes)
+    weights_std: FloatArray  # (nodes, nodes)
+
+
+class _PointEstimate(NamedTuple):
+    adjacency: npt.NDArray[np.int64]
+    weights: FloatArray  # (nodes, nodes), the adjacency itself where edges have no strengths
+    theta: FloatArray
+    refit: ThetaRefit
+    quality: dict[str, float]  # for the diagnostics
+
+    def n_inferred(self, known: KnownEdges) -> int:
+        return int(known.space.gather(self.adjacency).sum())
+
+
+def result_of(
+    batches: Sequence[ChainDraws], task: SamplingTask, point_estimate: str, edge_weights: str
+) -> PosteriorResult:
+    """All that a fit leaves behind, from the batches of chains that were run.
+
+    Parameters
+    ----------
+    batches : sequence of ChainDraws
+        What they have drawn.
+    task : SamplingTask
+        What they were asked to do.
+    point_estimate : {"marginal", "sample", "best"}
+        Which graph to report.
+    edge_weights : str
+        The kind of edges.
+    """
+    draws, known = joined_draws(batches), task.experiments.known
+    finite = finite_chains(draws)
+    if not finite.any():
+        raise FloatingPointError(
+            f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
+            f"noise_std={task.noise.common!r} fits the units of Y, and the filter's initial range its parameters."
+        )
+    draws = selected_chains(draws, finite)
+    stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
+    draws = selected_chains(draws, ~stuck)
+    weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
+    draws = draws._replace(weight=weight)
+    theta_samples = draws.pooled(draws.theta)
+    # What was given is reported as it was given, and not as single precision has it.
+    given = task.noise.noise_std
+    noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
+    point = _point_estimate(draws, task, point_estimate)
+    probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
+    diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
+    if task.has_strengths:
+        diagnostics["misfit"] = task.noise.misfit
+    noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
+    prior_trust = float(draws.mean_of_chains(draws.trust.mean(1)))
+    stopped = any(was_stopped(batch, task) for batch in batches)
+    common: dict[str, Any] = dict(
+        edge_probabilities=probabilities,
+        adjacency=point.adjacency,
+        theta=point.theta,
+        theta_refitted=point.refit.theta,
+        theta_standard_error=point.refit.standard_error,
+        theta_samples=theta_samples,
+        theta_std=theta_samples.std(0),
+        noise_std=noise_std,
+        noise_std_samples=noise,
+        noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
+        prior=task.prior,
+        prior_trust=prior_trust,
+        diagnostics=diagnostics,
+        draws=draws,
+        sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
+        findings=(
+            *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
+            *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
+            *trust_findings(prior_trust, task.trust),
+            *([_STOPPED] if stopped else []),
+        ),
+    )
+    if not task.has_strengths:
+        return PosteriorResult(**common)
+    spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std
+    return WeightedResult(**common, weights=point.weights, weights_std=spread)
+
+
+def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointEstimate:
+    experiments, known = task.experiments, task.experiments.known
+    if kind == "marginal":
+        graph = draws.mean_of_chains(draws.edge_probability) > 0.5
+        theta, strengths = draws.mean_of_chains(draws.theta.mean(1)), None
+    else:
+        place = (0, -1)
+        if kind == "best":
+            best = np.unravel_index(draws.log_likelihood.argmax(), draws.log_likelihood.shape)
+            place = (int(best[0]), int(best[1]))
+        graph, theta, strengths = draws.graphs[place], draws.theta[place], draws.strengths[place]
+    weights = known.fill(graph)
+    adjacency = weights.astype(np.int64)
+    if task.has_strengths and strengths is not None:
+        weights = weight_matrices(strengths, known)
+    elif task.has_strengths:
+        weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency).mean
+    refit = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
+    # Mean strengths and the mean of theta do not go together where only their product matters.
+    is_refitted = kind == "best" or (task.has_strengths and strengths is None)
+    residuals = experiments.outputs - task.predict(weights, refit.theta)
+    quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
+    if is_significant(quality["p_value_residuals"]):
+        # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
+        quality["p_value_residuals"] = max(quality["p_value_residuals"], _dependence_of_draws(draws, task))
+    return _PointEstimate(
+        adjacency,
+        weights,
+        refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
+        refit,
+        quality,
+    )
+
+
+def _dependence_of_draws(draws: ChainDraws, task: SamplingTask) -> float:
+    """The median, over the last draws of the chains, of the p-value that residuals do not depend on the inputs."""
+    experiments, known = task.experiments, task.experiments.known
+    theta = draws.pooled(draws.theta[:, -1:])
+    matrices = known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
+    weights = weight_matrices(draws.pooled(draws.strengths[:, -1:]), known) if task.has_strengths else matrices
+    p_values = [
+        residual_dependence(
+            experiments.inputs, experiments.outputs - task.predict(*system), matrix, task.noise.relative
+        )
+        for matrix, *system in zip(matrices, weights, theta, strict=True)
+    ]
+    return float(np.median(p_values))
+
+
+def was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
+    """Whether a callback ended a batch before its last step."""
+    return len(batch.trace_sigma) < task.n_steps
