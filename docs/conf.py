@@ -65,6 +65,7 @@ numpydoc_class_members_toctree = False
 
 # From the first look to the inner workings.
 examples = [
+    "plot_signal_on_graph.py",
     "plot_hidden_edges.py",
     "plot_heat_on_ego_net.py",
     "plot_state_incomes.py",

@@ -25,12 +25,14 @@ from ._identified_graph import IdentifiedGraphDisplay, Pairs
 from ._labels import fit_picture, label_sizes, place_labels
 from ._layout import edge_curves, lay_out, read_positions
 from ._names import LITERAL, drawable
+from ._signal import Signal, check_signal
 from ._strengths import NEGATIVE_LINE, strength_widths, usual_strengths
 from ._style import BLACK, BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
 
 __all__ = ["GraphDisplay"]
 
@@ -50,6 +52,7 @@ _FONT_SIZE = 8.0
 _NECK = 4  # the point of a curve, of 25, from which its head takes the direction
 _SIDES = (5.0, 10.0)  # inches
 _SHARE_OF_NAMES = 0.1  # of the area
+_SMALLEST_COLOURED = 60.0  # square points: of smaller discs the colour is hard to tell
 _DISC = 18.0  # points; a node that holds its name
 _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
@@ -91,6 +94,8 @@ class GraphDisplay(IdentifiedGraphDisplay):
         The heads of the edges of a directed graph, by kind; empty for an undirected one.
     nodes_ : PathCollection
         The nodes.
+    colorbar_ : matplotlib Colorbar or None
+        The scale of the values of nodes, where they are drawn.
 
     See Also
     --------
@@ -122,6 +127,9 @@ class GraphDisplay(IdentifiedGraphDisplay):
         random_state: int | None = 0,
         node_labels: bool | str = False,
         node_size: float | None = None,
+        node_values: Any = None,
+        value_range: tuple[float, float] | None = None,
+        value_label: str | None = None,
         show_unknown: bool = False,
         styles: Mapping[str, Mapping[str, Any]] | None = None,
         legend: bool = True,
@@ -144,6 +152,13 @@ class GraphDisplay(IdentifiedGraphDisplay):
             names only the ends of edges that were inferred: of found, false and missed ones where the truth is given.
         node_size : float, default=None
             Area of a node in square points; by default smaller the more there are.
+        node_values : array-like of shape (n_nodes,), default=None
+            A signal: colours the nodes, with a scale beside the graph. nan leaves a node white, as one that was not
+            measured.
+        value_range : pair of float, default=None
+            Values at the ends of the scale, so that several pictures compare; by default those of `node_values`.
+        value_label : str, default=None
+            What the scale is called.
         show_unknown : bool, default=False
             Draw every unknown pair as a hairline.
         styles : mapping from str to dict, default=None
@@ -162,7 +177,9 @@ class GraphDisplay(IdentifiedGraphDisplay):
             check_choice(node_labels, "node_labels", ("inferred",), "a bool")
         if node_size is not None:
             check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
+        check_text(value_label, "value_label")
         graph = self._graph()
+        signal = check_signal(node_values, value_range, graph.n_nodes)
         edges = {kind: pairs for kind, pairs in graph.edges().items() if kind != "unknown" or show_unknown}
         looks = _merged_styles(styles, has_strengths=self.weights is not None)
         numbers = range(graph.n_nodes)
@@ -181,7 +198,10 @@ class GraphDisplay(IdentifiedGraphDisplay):
         self.ax_.set_axis_off()
         if legend:
             self._draw_legend(edges, looks)
-        self._draw_nodes(labels, node_size)
+        self.colorbar_: Colorbar | None = None
+        self._draw_nodes(labels, node_size, signal)
+        if self.colorbar_ is not None:
+            self.colorbar_.set_label(value_label or "", **LITERAL)
         self.ax_.set_aspect("equal")
         self.arrows_ = {}
         if graph.directed:
@@ -248,17 +268,24 @@ class GraphDisplay(IdentifiedGraphDisplay):
         widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
         return widths
 
-    def _draw_nodes(self, labels: Mapping[int, str], node_size: float | None) -> None:
-        """Full discs; those that hold their name are larger and empty."""
-        fit_inside = max(map(len, labels.values()), default=0) <= _LONGEST_NAME_INSIDE
+    def _draw_nodes(self, labels: Mapping[int, str], node_size: float | None, signal: Signal | None) -> None:
+        """Full discs, coloured by the signal if there is one; those that hold their name are larger and empty."""
+        fit_inside = signal is None and max(map(len, labels.values()), default=0) <= _LONGEST_NAME_INSIDE
         is_open = np.isin(np.arange(len(self.positions_)), list(labels)) & fit_inside
         full_size = float(np.clip(2500 / max(1, len(self.positions_)), 12, 120))
         sizes = np.where(is_open, 260.0, full_size) if node_size is None else np.full(len(is_open), node_size)
         faces = np.where(is_open, "white", "#444444")
         edges = np.where(is_open, "#444444", "white")
         x, y = self.positions_.T
-        self.nodes_ = self.ax_.scatter(x, y, s=sizes, c=faces, edgecolor=edges, linewidth=0.8, zorder=3)
-        if fit_inside:
+        if signal is None:
+            self.nodes_ = self.ax_.scatter(x, y, s=sizes, c=faces, edgecolor=edges, linewidth=0.8, zorder=3)
+        else:
+            if node_size is None:
+                sizes = np.full(len(is_open), max(full_size, _SMALLEST_COLOURED))
+            self.nodes_ = self.ax_.scatter(x, y, s=sizes, edgecolor=BLACK, linewidth=0.8, zorder=3, **signal.colours())
+            # Before names are placed, as it takes room.
+            self.colorbar_ = self.figure_.colorbar(self.nodes_, ax=self.ax_, fraction=0.045, pad=0.02, shrink=0.7)
+        if fit_inside or not labels:
             offsets = np.zeros((len(labels), 2))
             look: dict[str, Any] = {"zorder": 5}
         else:

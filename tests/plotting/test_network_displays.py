@@ -104,6 +104,28 @@ def test_graph_styles_change_the_look_and_the_legend():
     assert GraphDisplay.from_predictions(RIGHT, KNOWN, legend=False).ax_.get_legend() is None
 
 
+def test_graph_colours_nodes_by_a_signal():
+    signal = np.array([0.0, 2.0, np.nan, 4.0])
+    display = GraphDisplay.from_predictions(RIGHT, KNOWN, node_values=signal, value_range=(-1, 4), value_label="volt")
+    display.figure_.canvas.draw()
+    colours = display.nodes_.get_facecolors()
+    expected = plt.colormaps["cividis"]((signal[[0, 1, 3]] + 1) / 5)
+    np.testing.assert_allclose(colours[[0, 1, 3]], expected)
+    np.testing.assert_array_equal(colours[2], [1, 1, 1, 1])  # nothing was measured
+    lightness = colours[[0, 1, 3], :3].mean(1)
+    assert (np.diff(lightness) > 0).all()  # print in grey keeps the order
+    assert (display.colorbar_.vmin, display.colorbar_.vmax) == (-1, 4)
+    assert display.colorbar_.ax.get_ylabel() == "volt"
+    assert GraphDisplay.from_predictions(RIGHT, KNOWN).colorbar_ is None
+
+
+def test_graph_writes_names_beside_coloured_nodes():
+    display = GraphDisplay.from_predictions(RIGHT, KNOWN, node_values=[1, 2, 3, 4], node_labels=True)
+    boxes = extents(display, display.ax_.texts)
+    for box, node in zip(boxes, display.ax_.transData.transform(display.positions_), strict=True):
+        assert not box.contains(*node)
+
+
 def test_graph_of_nothing_draws_nodes_only():
     display = GraphDisplay.from_predictions(np.zeros((3, 3)))
     assert display.edges_ == {}
@@ -119,6 +141,10 @@ def test_graph_of_nothing_draws_nodes_only():
         ({"styles": {"new": {}}}, "styles names 'new'; expected kinds of edges among unknown, known"),
         ({"adjacency": np.zeros((3, 3))}, "adjacency has 3 nodes but edge_probabilities has 4"),
         ({"true_adjacency": np.ones((4, 4))}, "true_adjacency has a self-loop"),
+        ({"node_values": [1, 2]}, r"node_values has shape \(2,\); expected numbers of shape \(4,\)"),
+        ({"node_values": [1, 2, 3, np.inf]}, "node_values holds infinity"),
+        ({"node_values": [1, 2, 3, 4], "value_range": (2, 1)}, r"value_range=\(2, 1\); expected two finite numbers"),
+        ({"value_range": (1, 2)}, "value_range is given without node_values"),
     ],
 )
 def test_graph_errors(options, message):
