@@ -35,7 +35,7 @@ _PALE = 0.6  # lightness
 _UNKNOWN_WITHOUT_EDGE = "#ECECEC"  # where colours show strengths
 _SOME_STRENGTH, _SOME_NEGATIVE_STRENGTH = "#3B8FCB", "#E58A4E"
 _SMALLEST_HATCHED_CELL = 4.0  # in points; the lines are about as far apart
-_SMALLEST_FONT, _END_FONT_SIZE = 5.5, 7.0  # in points: below the first, only some nodes are named, by the second
+_SMALLEST_FONT, _END_FONT_SIZE = 6.0, 7.0  # in points: below the first, only some nodes are named, by the second
 _LEADER = 10.0  # points between the matrix and such a name, for the line that joins them
 _SMALLEST_ERROR = 5.0  # in points: a mark of an error is seen, however small the cells
 # From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
