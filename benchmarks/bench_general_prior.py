@@ -9,15 +9,22 @@ Real graphs from networkx, pandapower and wntr, of which none was trained on, fa
 ones of kinds that were. Theta of a polynomial filter of order two, hidden pairs, inputs and noise are drawn for each
 seed, as in the paper's experiment on grids; so are the graphs that are drawn at random. The noise level is not told.
 
-Runs are appended to a file as they end, and a run that is in the file is not done again. The specialised priors are
-"grids" on grids and lattices, "deezer-ego-nets" on ego-nets; "wrong" is the prior "grids" on graphs that are none.
+Runs are appended to a file as they end, and a run that is in the file is not done again, unless the prior has been
+trained anew. The specialised priors are "grids" on grids and lattices, "deezer-ego-nets" on ego-nets; "wrong" is the
+prior "grids" on graphs that are none. "general" may hand over to a specialised prior; "general alone" does not. The
+connectome is that of the worm's pharynx, from the package cect
+(`pip install --no-deps cect`); without it that graph is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import hashlib
+import importlib.util
 import itertools
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -31,7 +38,7 @@ from bench_paper import judge, pooled_calibration_error
 from sklearn.frozen import FrozenEstimator
 from train_priors import deezer_split
 
-from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, System
+from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, System, load_prior
 from sklearn_graphid.datasets import (
     hide_edges,
     make_graph_mixture,
@@ -67,6 +74,18 @@ def drawn(family: str, n_nodes: int) -> Callable[[int], np.ndarray]:
     )[0]
 
 
+def worm_pharynx() -> nx.Graph:
+    """Which of the 20 neurons of the pharynx of C. elegans are joined by synapses of any kind (Cook et al., 2019)."""
+    package = importlib.util.find_spec("cect")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    path = Path(package.submodule_search_locations[0]) / "data" / "herm_full_edgelist.csv"
+    with path.open(newline="") as file:
+        joined = [(row["Source"].strip(), row["Target"].strip()) for row in csv.DictReader(file)]
+    pharynx = re.compile(r"I[1-6][LR]?|M[1-5][LR]?|MC[LR]|MI|NSM[LR]")
+    return nx.Graph((a, b) for a, b in joined if a != b and pharynx.fullmatch(a) and pharynx.fullmatch(b))
+
+
 REAL: dict[str, Callable[[int], np.ndarray]] = {
     "karate": fixed(nx.karate_club_graph),
     "Davis": fixed(nx.davis_southern_women_graph),
@@ -77,6 +96,8 @@ REAL: dict[str, Callable[[int], np.ndarray]] = {
     "57 buses": lambda seed: np.asarray(make_power_grid("case57", 1, random_state=0).adjacency),
     "water, Net2": lambda seed: np.asarray(make_water_network("Net2", 1, random_state=0).adjacency),
 }
+if importlib.util.find_spec("cect") is not None:
+    REAL["worm, pharynx"] = fixed(worm_pharynx)
 SYMMETRIC: dict[str, Callable[[int], np.ndarray]] = {
     "Frucht": fixed(nx.frucht_graph),
     "Petersen (24, 5)": fixed(partial(generalised_petersen, 24, 5)),
@@ -113,6 +134,7 @@ def estimators(graph: str, left_out: str | None) -> dict[str, LangevinSystemIden
         "none": make(),
         "general": make("general", prior_trust=1.0),
         "general, trust sampled": make("general", prior_trust="sample"),
+        "general alone, trust sampled": make(load_prior("general"), prior_trust="sample"),
     }
     if own is not None:
         made |= {
@@ -132,9 +154,34 @@ def key(line: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(line[name] for name in ("graph", "hidden", "K", "prior", "seed"))
 
 
+def weights_of(estimator: LangevinSystemIdentifier) -> str:
+    """A number that changes when the prior is trained anew; empty where there is none."""
+    if estimator.prior is None:
+        return ""
+    prior = load_prior(estimator.prior) if isinstance(estimator.prior, str) else estimator.prior
+    digest = hashlib.sha256()
+    for name, value in sorted(prior.weights_.items()):
+        digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()[:12]
+
+
+def read_lines(path: Path, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """What earlier runs have left, without the runs of priors as they were before they were trained anew."""
+    lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
+    current = {
+        (graph, prior): weights_of(estimator)
+        for graph in {line["graph"] for line in lines}
+        for prior, estimator in estimators(graph, arguments.left_out).items()
+    }
+    # A prior that was trained without a family is not there unless its folder is named.
+    kept = [line for line in lines if current.get((line["graph"], line["prior"]), line["weights"]) == line["weights"]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    return kept
+
+
 def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
     """Do what is not in the results file yet, and return all its lines."""
-    lines = [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
+    lines = read_lines(path, arguments)
     done = {key(line) for line in lines}
     graphs = dict(GRAPHS)
     if arguments.zip_path:
@@ -150,8 +197,9 @@ def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
                 if not todo or (arguments.priors and prior not in arguments.priors):
                     continue
                 cases = [make_case(graphs[graph], hidden, n_experiments, seed) for seed in todo]
+                weights = weights_of(estimator)
                 for measured in judge(estimator, cases, arguments.n_jobs):
-                    line = {**setting, "seed": measured.pop("graph"), **measured}
+                    line = {**setting, "seed": measured.pop("graph"), "weights": weights, **measured}
                     file.write(json.dumps(line) + "\n")
                     lines.append(line)
                 file.flush()

@@ -3,7 +3,7 @@
     python benchmarks/train_priors.py grids --minutes 10
     python benchmarks/train_priors.py deezer-ego-nets --minutes 10 --zip path/to/deezer_ego_nets.zip
     python benchmarks/train_priors.py general --minutes 60 --zip path/to/deezer_ego_nets.zip --checkpoint general.part
-    python benchmarks/train_priors.py general --without roads --folder path/to/folder --minutes 60 --zip ...
+    python benchmarks/train_priors.py general --without roads --folder path/to/folder --epochs 4 --zip ...
 
 Deezer's ego-nets of 16 to 24 nodes are split once and for all by `deezer_split`: 300 graphs are never trained on and
 serve the other benchmarks as unseen graphs. The general prior learns from every family of `make_graph_mixture`, from
@@ -103,12 +103,13 @@ def train(arguments: argparse.Namespace) -> None:
     else:
         training, unseen = grid_split() if name == "grids" else deezer_split(arguments.zip_path)
     prior = GraphPriorScore(
-        max_epochs=100_000,
-        max_time=60 * minutes,
+        max_epochs=arguments.epochs or 100_000,
+        max_time=None if arguments.epochs else 60 * minutes,
         checkpoint_path=arguments.checkpoint,
         random_state=seed,
         **RECIPES[name],
     ).fit(training)
+    length = f"--epochs {arguments.epochs}" if arguments.epochs else f"--minutes {minutes:g}"
     error = denoising_error(prior, unseen[:100])
     suffix = f"_without_{arguments.without.replace(' ', '_')}" if arguments.without else ""
     path = Path(arguments.folder) / f"{name}{suffix}.safetensors"
@@ -118,7 +119,7 @@ def train(arguments: argparse.Namespace) -> None:
         "name": name + suffix,
         "training_data": TRAINING_DATA[name],
         "n_training_graphs": len(training),
-        "recipe": f"benchmarks/train_priors.py {name} --minutes {minutes:g} --seed {seed}",
+        "recipe": f"benchmarks/train_priors.py {name} {length} --seed {seed}",
         "n_epochs": prior.n_iter_,
         "random_state": seed,
         "date": datetime.date.today().isoformat(),
@@ -135,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=list(RECIPES))
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--epochs", type=int, help="end after so many, however long they take, and not by the clock")
     parser.add_argument("--zip", dest="zip_path")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", help="a file from which an interrupted training goes on")
