@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -96,3 +99,20 @@ def test_sequences_are_done_once_and_compared(bench_design, monkeypatch, tmp_pat
     assert run_grids(2) == []
     assert "| grids | chosen / random signs | 2 | 0.000 | 0.000 | 0.750 | 3 |" in capsys.readouterr().out
     assert len((tmp_path / "design.jsonl").read_text().splitlines()) == 20
+
+
+def test_figures_of_the_gallery_are_those_that_were_recorded():
+    pd = pytest.importorskip("pandas")
+    example = (BENCHMARKS.parent / "docs" / "examples" / "plot_paper_figures.py").read_text()
+    shown = pd.read_csv(io.StringIO(re.search(r'RESULTS = """\\\n(.*?)"""', example, re.S).group(1)))
+    shown = shown.set_index(["experiment", "method", "K"])
+    runs = pd.read_json(BENCHMARKS / "results" / "paper.jsonl", lines=True)
+    groups = runs.groupby(["experiment", "method", "K"])
+    for measure, name in (("f1", "f1"), ("theta_nrmse", "theta")):
+        for column, found in ((name, groups[measure].mean()), (f"{name}_error", groups[measure].sem())):
+            np.testing.assert_allclose(shown[column], found.loc[shown.index], atol=0.0006)
+    np.testing.assert_array_equal(shown["graphs"], groups.size().loc[shown.index])
+    published = pd.read_csv(BENCHMARKS / "results" / "published.csv", index_col=[0, 1, 2])
+    for experiment, method, measure in published.index:
+        column = "f1_published" if measure == "f1" else "theta_published"
+        np.testing.assert_allclose(shown.loc[(experiment, method), column], published.loc[experiment, method, measure])
