@@ -208,6 +208,13 @@ def run(arguments: argparse.Namespace, path: Path) -> list[dict[str, Any]]:
     return lines
 
 
+def chance_calibration_error(members: list[dict[str, Any]]) -> float:
+    """The expected calibration error of probabilities that are right, over as many pairs: small graphs have few."""
+    predicted, _, counts = np.moveaxis([member["reliability"] for member in members], 1, 0)
+    variance = (counts * predicted * (1 - predicted)).sum(0)
+    return float(np.sqrt(2 / np.pi * variance).sum() / counts.sum())
+
+
 def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Means over the seeds, and how F1 differs from that without a prior on the same seeds."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -229,6 +236,7 @@ def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "standard error": float(gains.std() / np.sqrt(len(gains))) if len(gains) and prior != "none" else None,
             "AUROC": float(np.nanmean([m["auroc"] for m in members])),
             "ECE": pooled_calibration_error(members),
+            "by chance": chance_calibration_error(members),
             "seconds": float(np.mean([m["seconds"] for m in members])),
         }
 
@@ -254,6 +262,7 @@ def overall(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "worst": gains[worst] if worst else None,
             "on": worst,
             "largest ECE": max(row["ECE"] for row in here),
+            "ECE by chance there": max(here, key=lambda row: row["ECE"])["by chance"],
         }
 
 
