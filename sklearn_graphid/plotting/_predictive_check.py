@@ -46,7 +46,7 @@ _PANELS = {"both": ("outputs", "residuals"), "outputs": ("outputs",), "residuals
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictiveCheckDisplay:
-    """Posterior predictive check: would the identified system have given the outputs that were measured?
+    """Posterior predictive check: whether the identified system would have given the outputs that were measured.
 
     The upper panel shows every output of some nodes: what was measured, and the band in which the model expects it. The
     experiments of a node stand side by side, in the order of the prediction. The lower panel shows the standardised
