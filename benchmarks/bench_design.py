@@ -239,13 +239,14 @@ def run(arguments: argparse.Namespace, path: Path) -> list[Line]:
 
 
 def curves(lines: list[Line], part: str, ways: Sequence[str]) -> list[np.ndarray]:
-    """F1 (graphs, experiments) of each of the ways, on the graphs that all of them have been run on."""
+    """F1 (graphs, experiments) of each of the ways, as far as all of them have been run on the same graphs."""
     of_way: dict[str, dict[int, list[float]]] = {way: {} for way in ways}
     for line in lines:
         if line["part"] == part and line["way"] in of_way:
             of_way[line["way"]].setdefault(line["graph"], []).append(line["f1"])
     shared = sorted(set.intersection(*(set(graphs) for graphs in of_way.values())))
-    return [np.array([of_way[way][graph] for graph in shared]) for way in ways]
+    shortest = min((len(of_way[way][graph]) for way in ways for graph in shared), default=0)
+    return [np.array([of_way[way][graph][:shortest] for graph in shared]) for way in ways]
 
 
 def learning_curves(lines: list[Line]) -> Iterator[Line]:
@@ -257,9 +258,8 @@ def learning_curves(lines: list[Line]) -> Iterator[Line]:
             continue
         for way, f1 in zip(ways, f1_by_way, strict=True):
             if len(f1):
-                shown = [number for number in SHOWN if number <= f1.shape[1]]
-                error = f1.std(0) / np.sqrt(len(f1))
-                cells = {f"K={k}": f"{f1[:, k - 1].mean():.3f} ± {error[k - 1]:.3f}" for k in shown}
+                mean, error = f1.mean(0), f1.std(0) / np.sqrt(len(f1))
+                cells = {f"K={k}": f"{mean[k - 1]:.3f} ± {error[k - 1]:.3f}" if k <= len(mean) else None for k in SHOWN}
                 yield {"graphs": part, "inputs": way, "number": len(f1), **cells}
 
 
@@ -278,9 +278,10 @@ def comparisons(lines: list[Line]) -> Iterator[Line]:
             "graphs": part,
             "compared": f"{chosen} / {random}",
             "number": len(better),
-            f"1 - F1 at K={at + 1}, ratio": float(left.mean() / right.mean()) if right.any() else None,
+            "1 - F1 at K=5, ratio": float(left.mean() / right.mean()) if right.any() else None,
             "standard error": ratio_error(left, right) if right.any() else None,
-            f"F1 at random, K={worse.shape[1]}": float(worse.mean(0)[-1]),
+            "last K": worse.shape[1],
+            "F1 at random then": float(worse.mean(0)[-1]),
             "reached by choice at K": int(reached[0]) + 1 if len(reached) else None,
         }
 

@@ -97,7 +97,7 @@ def test_sequences_are_done_once_and_compared(bench_design, monkeypatch, tmp_pat
     assert run_grids(1) == [("random signs", 0), ("chosen", 0)]
     assert run_grids(2) == [("random signs", 1), ("chosen", 1)]
     assert run_grids(2) == []
-    assert "| grids | chosen / random signs | 2 | 0.000 | 0.000 | 0.750 | 3 |" in capsys.readouterr().out
+    assert "| grids | chosen / random signs | 2 | 0.000 | 0.000 | 5 | 0.750 | 3 |" in capsys.readouterr().out
     assert len((tmp_path / "design.jsonl").read_text().splitlines()) == 20
 
 
