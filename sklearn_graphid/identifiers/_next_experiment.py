@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -62,9 +63,7 @@ class NextExperimentMixin:
     edge_probabilities_: FloatArray
     _names_of_inputs: Names | None
     _measured_nodes: npt.NDArray[np.intp]
-
-    def _validate_new_inputs(self, X: Any) -> FloatArray:
-        raise NotImplementedError
+    _validate_new_inputs: Callable[[Any], FloatArray]
 
     def _system_draws(self) -> SystemDraws:
         raise self._has_no_draws()
