@@ -33,12 +33,12 @@ _BY_NAME = {
 
 
 def resolve_filter(filter: object) -> GraphFilter:
-    """Turn the `filter` parameter, a name or an object, into a filter whose arguments make sense.
+    """Return the filter for a name or a filter object, after checking its arguments.
 
     Parameters
     ----------
     filter : str or GraphFilter
-        "polynomial", "heat", "arma", "steady-state", or a filter object.
+        "polynomial", "heat", "arma" or "steady-state", or a filter object.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def resolve_filter(filter: object) -> GraphFilter:
     else:
         raise TypeError(
             f"filter is a {type(filter).__name__}; expected one of {sorted(_BY_NAME)} or an object derived from "
-            f"sklearn_graphid.filters.GraphFilter, which has apply and parameter_names."
+            f"sklearn_graphid.filters.GraphFilter, with the methods apply and parameter_names."
         )
     resolved.check()
     return resolved

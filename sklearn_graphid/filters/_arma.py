@@ -13,11 +13,11 @@ __all__ = ["ARMAFilter"]
 
 
 class ARMAFilter(GraphFilter):
-    """A ratio of two polynomials of the adjacency matrix.
+    """Ratio of two polynomials of the adjacency matrix (autoregressive moving average filter).
 
     h(A) = (I + a_1 A + ... + a_p A^p)^(-1) (b_0 I + b_1 A + ... + b_q A^q).
 
-    The inverse is a true one: a linear system is solved for every chain. theta is `[b_0 .. b_q, a_1 .. a_p]`.
+    The inverse is exact: a linear system is solved for every chain. theta is `[b_0, ..., b_q, a_1, ..., a_p]`.
 
     Parameters
     ----------
@@ -26,8 +26,7 @@ class ARMAFilter(GraphFilter):
     ma_order : int, default=1
         Order q of the numerator.
     initial_scale : float, default=0.1
-        Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
-        random.
+        Where a sampler starts theta at random, it draws every coefficient uniformly between minus and plus this value.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""What a graph filter is: a map from (adjacency, theta, signals) to filtered signals, with its derivatives.
+"""The interface of a graph filter: a map from (adjacency, theta, signals) to filtered signals, with its derivatives.
 
 Shapes everywhere: adjacency (chains, nodes, nodes), theta (chains, parameters), signals (experiments, nodes) shared by
 all chains or (chains, experiments, nodes), outputs (chains, experiments, nodes).
 
-In a directed graph the edge from j to i stands at A[i, j]: row i of A says what node i receives. Degrees are sums of
-rows, so that constant signals are in the kernel of D - A whatever the directions.
+In a directed graph the edge from j to i is the entry A[i, j]: row i of A holds what node i receives. Degrees are sums
+of rows, so constant signals are in the kernel of D - A whatever the directions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["GraphFilter", "Linearization", "ThetaCurve"]
 
 
 class Linearization(NamedTuple):
-    """A filter at one point: what it puts out, and how to pull a cotangent of the outputs back."""
+    """A filter linearised at one point: its outputs, and the pullback of a cotangent of the outputs."""
 
     outputs: Tensor  # (chains, experiments, nodes)
-    # cotangent (chains, experiments, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), every entry
-    # taken as free, and theta (chains, parameters)
+    # cotangent (chains, experiments, nodes) -> gradients with respect to adjacency (chains, nodes, nodes), treating
+    # every entry as free, and with respect to theta (chains, parameters)
     pullback: Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
@@ -37,10 +37,10 @@ ThetaCurve = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class GraphFilter(BaseEstimator, ABC):
-    """Base of all graph filters.
+    """Base class for all graph filters.
 
-    A new filter writes `parameter_names` and `apply`; autograd then does the rest. Where a closed form is cheaper,
-    it overrides `linearize` and `theta_jacobian` as well.
+    A new filter implements `parameter_names` and `apply`; derivatives then come from autograd. If a closed form is
+    cheaper, override `linearize` and `theta_jacobian` as well.
 
     Examples
     --------
@@ -59,56 +59,56 @@ class GraphFilter(BaseEstimator, ABC):
 
     # Whether outputs are linear in theta, so that theta can be integrated out in closed form.
     linear_in_theta = False
-    # Whether there are outputs for graphs whose edges have strengths below zero.
+    # Whether the outputs are defined for graphs with negative strengths.
     allows_negative_strengths = True
-    # Whether derivatives come from torch's automatic differentiation; where they do not, samplers run without what it
-    # keeps account of.
+    # Whether derivatives come from torch's automatic differentiation. If not, samplers run in inference mode, without
+    # recording a computation graph.
     needs_autograd = True
 
     @abstractmethod
     def parameter_names(self) -> list[str]:
-        """One name for each entry of theta."""
+        """Return one name for each entry of theta."""
 
     @abstractmethod
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         """Filter the signals: row k of the result is h_theta(A) times row k of `signals`."""
 
     def n_parameters(self) -> int:
-        """The length of theta."""
+        """Return the length of theta."""
         return len(self.parameter_names())
 
     def bounds(self) -> list[tuple[float, float]]:
-        """Lowest and highest admissible value of each parameter."""
+        """Return the lowest and the highest admissible value of each parameter."""
         return [(-float("inf"), float("inf"))] * self.n_parameters()
 
     def initial_range(self) -> list[tuple[float, float]]:
-        """Where theta starts: each parameter is drawn uniformly from its range."""
+        """Return the range from which the starting value of each parameter is drawn uniformly."""
         return [(-0.1, 0.1)] * self.n_parameters()
 
     def log_prior(self, theta: Tensor) -> Tensor | None:
-        """Log-density of theta before the data are seen, up to a constant.
+        """Return the log-density of the prior of theta, up to a constant.
 
         Parameters
         ----------
         theta : Tensor (chains, parameters)
-            Where it is wanted.
+            Values at which to evaluate it.
 
         Returns
         -------
         Tensor (chains,) or None
-            None stands for a wide Gaussian around zero, whose width a sampler takes from the gain of the data. A filter
-            that is linear in theta has to leave it at that, as theta is then integrated out.
+            None stands for a wide Gaussian around zero, whose width the sampler derives from the gain of the data. A
+            filter that is linear in theta must return None, because theta is then integrated out in closed form.
         """
         return None
 
     def check(self) -> None:
-        """Raise ValueError or TypeError where a constructor argument makes no sense."""
+        """Raise ValueError or TypeError if a constructor argument is invalid."""
 
     def check_directed(self) -> None:
-        """Raise ValueError where the filter has no meaning on a directed graph; most have."""
+        """Raise ValueError if the filter is not defined on directed graphs; most filters are."""
 
     def initial_theta(self, n_chains: int, generator: torch.Generator, dtype: Any = torch.float64) -> Tensor:
-        """Draw `n_chains` starting values."""
+        """Draw `n_chains` starting values of theta."""
         low, high = torch.tensor(self.initial_range(), dtype=torch.float64).unbind(1)
         shape = (n_chains, self.n_parameters())
         draw = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
@@ -120,9 +120,9 @@ class GraphFilter(BaseEstimator, ABC):
         return theta.clamp(low, high)
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
-        """Outputs and pullback at one point; by automatic differentiation unless a filter knows better."""
-        # A filter that knows better for undirected graphs may come here for directed ones, in the inference mode of a
-        # sampler, whose tensors have no derivatives; copies do.
+        """Return outputs and pullback at one point, by automatic differentiation unless overridden."""
+        # A filter with a closed form for undirected graphs may come here for directed ones while the sampler is in
+        # inference mode. Tensors made in inference mode have no derivatives; copies do.
         with torch.inference_mode(False), torch.enable_grad():
             leaves = adjacency.detach().clone().requires_grad_(), theta.detach().clone().requires_grad_()
             outputs = self.apply(*leaves, signals.clone())
@@ -137,7 +137,7 @@ class GraphFilter(BaseEstimator, ABC):
         return Linearization(outputs.detach(), pullback)
 
     def theta_jacobian(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs, and their derivatives with respect to theta: (chains, experiments, nodes, parameters)."""
+        """Return outputs, and their derivatives with respect to theta: (chains, experiments, nodes, parameters)."""
         outputs = self.apply(adjacency, theta, signals)
         columns = []
         for tangent in torch.eye(self.n_parameters(), dtype=theta.dtype, device=theta.device):
@@ -146,7 +146,7 @@ class GraphFilter(BaseEstimator, ABC):
         return outputs, torch.stack(columns, dim=-1)
 
     def along_theta(self, adjacency: Tensor, signals: Tensor) -> ThetaCurve:
-        """What `theta_jacobian` tells as a function of theta alone, for many values of it on the same graphs."""
+        """Return `theta_jacobian` as a function of theta alone, to try many values of theta on the same graphs."""
 
         def curve(theta: Tensor) -> tuple[Tensor, Tensor]:
             return self.theta_jacobian(adjacency, theta, signals)
@@ -154,45 +154,46 @@ class GraphFilter(BaseEstimator, ABC):
         return curve
 
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
-        """What theta is multiplied by to give the outputs: (chains, parameters, experiments, nodes)."""
+        """Return the regressors that theta multiplies to give the outputs: (chains, parameters, experiments, nodes)."""
         zero = adjacency.new_zeros(len(adjacency), self.n_parameters())
         return self.theta_jacobian(adjacency, zero, signals)[1].movedim(-1, 1)
 
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
     ) -> Tensor:
-        """The design (chains, changes, parameters, experiments, nodes) of graphs with one pair changed."""
+        """Return the design (chains, changes, parameters, experiments, nodes) of graphs with one pair changed each."""
         graphs = changed_graphs(adjacency, rows, columns, amounts)
         return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
 
     def edge_changes(
         self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
     ) -> EdgeChanges:
-        """What changes of single pairs do to the fit of the outputs.
+        """Return an object that computes how changing a single pair changes the fit of the outputs.
 
         Parameters
         ----------
         adjacency : Tensor (chains, nodes, nodes)
-            Symmetric graphs; of a pair, both entries change.
+            Symmetric graphs; changing a pair changes both of its entries.
         theta : Tensor (chains, parameters)
-            Used where the filter is not linear in it.
+            Parameters of the filter; ignored if the filter is linear in theta.
         signals, targets : Tensor (experiments, nodes)
             Inputs and measured outputs.
         measured : Tensor (experiments, nodes) or None
-            What outputs and targets are multiplied by before they are compared: 1 where the output was measured (or
-            1 over its noise, where that differs from node to node) and 0 elsewhere; None where it is 1 everywhere.
+            Factors by which outputs and targets are multiplied before they are compared: 1 where the output was
+            measured (or 1 over its noise, if that differs from node to node) and 0 elsewhere. None means 1 everywhere.
 
         Returns
         -------
         EdgeChanges
-            By filtering the signals anew for every change, unless a filter knows better.
+            By default one that filters the signals again for every change; a filter may override this with something
+            faster.
         """
         return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
 
     def directed_edge_changes(
         self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
     ) -> EdgeChanges:
-        """The same for directed graphs, of whose pairs one entry changes."""
+        """Do the same as `edge_changes` for directed graphs, where changing a pair changes one entry."""
         return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
 
 

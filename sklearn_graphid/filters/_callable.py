@@ -1,4 +1,4 @@
-"""Any filter the user can write in torch."""
+"""Filters that the user writes as a torch function."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ __all__ = ["CallableFilter"]
 
 
 class CallableFilter(GraphFilter):
-    """A graph filter given by a torch function h(A, theta).
+    """Graph filter defined by a torch function h(A, theta).
 
     Parameters
     ----------
     function : callable
         Takes the adjacency matrix (n_nodes, n_nodes) and theta (n_parameters,), both torch tensors, and returns the
         filter matrix (n_nodes, n_nodes), with the dtype and on the device of the adjacency matrix. It must be
-        differentiable by torch. A module-level function (not a lambda) keeps the filter picklable, which parallel runs
-        need.
+        differentiable by torch. Use a module-level function rather than a lambda: it can be pickled, which parallel
+        runs need.
     names : sequence of str, default=("theta",)
         A name for each parameter.
     limits : sequence of (low, high) pairs or None, default=None
-        Admissible values of each parameter. None: any.
+        Lowest and highest admissible value of each parameter. If None, any value is admissible.
     initial : sequence of (low, high) pairs or None, default=None
-        theta starts at a uniform draw between the two, where the sampler starts it at random. None: (-0.1, 0.1).
+        Where a sampler starts theta at random, it draws each parameter uniformly between these two. If None, they are
+        (-0.1, 0.1), clipped to `limits`.
     batched : bool, default=False
-        Whether `function` takes a batch, (n_chains, n_nodes, n_nodes) and (n_chains, n_parameters). False: it is
-        vectorised with `torch.vmap`.
+        Whether `function` takes a batch: arguments of shape (n_chains, n_nodes, n_nodes) and (n_chains, n_parameters).
+        If False, it is vectorised with `torch.vmap`.
     linear_in_theta : bool, default=False
-        Whether the filter matrix is linear in theta, with no term beside it, so that h(A, 0) = 0. Samplers then
-        integrate theta out, which is faster and mixes better. It is tried on a small graph before it is believed, and
-        theta must not have `limits`.
+        Whether the filter matrix is linear in theta without a constant term, so that h(A, 0) = 0. Samplers then
+        integrate theta out, which is faster and mixes better. The claim is checked on a small graph. It cannot be
+        combined with `limits`.
 
     Examples
     --------
@@ -74,7 +75,7 @@ class CallableFilter(GraphFilter):
             raise TypeError(f"CallableFilter got function={self.function!r}; expected a function h(A, theta).")
         if not _is_list(self.names) or not len(self.names) or not all(isinstance(name, str) for name in self.names):
             raise ValueError(
-                f"CallableFilter got names={self.names!r}; expected a name for each parameter, in a list or tuple."
+                f"CallableFilter got names={self.names!r}; expected a list or tuple of str, one for each parameter."
             )
         check_flag(self.batched, "CallableFilter got batched")
         if self.limits is not None:
@@ -91,7 +92,10 @@ class CallableFilter(GraphFilter):
     def _check_linearity(self) -> None:
         """Compare h at a sum of two thetas with the sum of h at each, on a triangle with a tail."""
         if self.limits is not None:
-            raise ValueError("CallableFilter got limits and linear_in_theta=True; expected limits=None.")
+            raise ValueError(
+                "CallableFilter got limits and linear_in_theta=True, which exclude each other; expected limits=None "
+                "or linear_in_theta=False."
+            )
         graph = torch.zeros(2, 4, 4, dtype=torch.float64)
         for row, column in ((0, 1), (1, 2), (0, 2), (2, 3)):
             graph[:, row, column] = graph[:, column, row] = 1.0
@@ -101,8 +105,8 @@ class CallableFilter(GraphFilter):
         whole = self.apply(graph, theta.sum(0, keepdim=True).expand_as(theta), signals)[0]
         if not torch.allclose(parts.sum(0), whole, rtol=1e-6, atol=1e-9 + 1e-6 * float(whole.abs().max())):
             raise ValueError(
-                "CallableFilter got linear_in_theta=True, but h(A, a + b) is not h(A, a) + h(A, b) on a graph of four "
-                "nodes; expected a function that is linear in theta, or linear_in_theta=False."
+                "CallableFilter got linear_in_theta=True, but on a graph of four nodes h(A, a + b) differs from "
+                "h(A, a) + h(A, b); expected a function that is linear in theta, or linear_in_theta=False."
             )
 
     def parameter_names(self) -> list[str]:
@@ -125,12 +129,12 @@ class CallableFilter(GraphFilter):
         if matrix.shape != adjacency.shape:
             raise ValueError(
                 f"the function of CallableFilter returned shape {tuple(matrix.shape)} for adjacency matrices of shape "
-                f"{tuple(adjacency.shape)}; expected a filter matrix for each, of the same shape."
+                f"{tuple(adjacency.shape)}; expected one filter matrix for each, of the same shape."
             )
         return signals @ matrix.mT
 
     def _filter_matrix(self, adjacency: Tensor, theta: Tensor) -> Tensor:
-        """What the function returns, once it is a tensor that the signals can be multiplied by."""
+        """Call the function, and check that it returns a tensor that the signals can be multiplied by."""
         try:
             matrix = self.function(adjacency, theta)
         except Exception as error:
@@ -151,13 +155,14 @@ class CallableFilter(GraphFilter):
 
     def _note(self) -> str:
         note = (
-            f"the function of CallableFilter, {getattr(self.function, '__name__', repr(self.function))!r}, raised this."
+            f"This error was raised by the function of CallableFilter, "
+            f"{getattr(self.function, '__name__', repr(self.function))!r}."
         )
         if self.batched:
             return note
         return note + (
-            " It ran under torch.vmap, which does not allow a function to branch on values or to read them; if that is "
-            "the cause, write it for a batch of matrices and set batched=True."
+            " It ran under torch.vmap, which does not allow a function to read values or to branch on them; if that is "
+            "the cause, rewrite it for a batch of matrices and set batched=True."
         )
 
 
@@ -168,8 +173,8 @@ def _is_list(values: Any) -> bool:
 
 
 def _check_ranges(ranges: Any, argument: str, n_names: int) -> None:
-    """Refuse what is not one (low, high) for each name; infinite ends are fine here."""
-    expected = "expected (low, high), two numbers, for each name."
+    """Raise ValueError unless there is one (low, high) for each name; infinite ends are allowed here."""
+    expected = "expected two numbers (low, high) for each name."
     if not _is_list(ranges):
         raise ValueError(f"CallableFilter got {argument}={ranges!r}; {expected}")
     if len(ranges) != n_names:

@@ -1,7 +1,8 @@
-"""What a change of one pair does to the fit, for very many pairs.
+"""How changing one pair changes the fit, for very many pairs.
 
-A sampler asks of every pair how well the data would fit if its edge came or went. Each filter answers from tables that
-it keeps up to date: an answer then takes a few numbers of the two nodes, rather than another filtering of all signals.
+For every pair, a sampler asks how well the data would fit if its edge were added or removed. Each filter answers from
+tables that it keeps up to date: an answer then takes a few numbers of the two nodes, instead of filtering all signals
+again.
 """
 
 from __future__ import annotations
@@ -23,26 +24,27 @@ __all__ = ["EdgeChanges", "Moments", "RecomputedChanges", "difference", "nodes_o
 
 
 class Moments(NamedTuple):
-    """All that a linear regression of the outputs needs, in double precision.
+    """Sufficient statistics of a linear regression of the outputs, in double precision.
 
-    A filter that is not linear in theta has no regressors left once theta is given, and `squares` are its residuals'.
+    If the filter is not linear in theta, there are no regressors, and `squares` is the sum of squared residuals at the
+    given theta.
     """
 
-    squares: Tensor  # (...) of what is to be explained
-    cross: Tensor  # (..., parameters) regressors times what is to be explained
+    squares: Tensor  # (...) sum of squares of the targets (or of the residuals)
+    cross: Tensor  # (..., parameters) regressors times targets
     gram: Tensor  # (..., parameters, parameters) regressors times regressors
 
     @classmethod
     def of_residuals(cls, squares: Tensor) -> Moments:
-        """Those without regressors."""
+        """Make moments without regressors."""
         return cls(squares, squares.new_zeros(*squares.shape, 0), squares.new_zeros(*squares.shape, 0, 0))
 
 
 class EdgeChanges(ABC):
-    """Graphs (chains, nodes, nodes), one for each chain, and what follows if one of their pairs changes.
+    """Graphs (chains, nodes, nodes), one for each chain, and the effect of changing one of their pairs.
 
-    Pairs are given by the entries of the matrix that belong to them, `rows` and `columns` (chains, changes, entries),
-    as `EdgeSpace.entries` has them; `amounts` (chains, changes) are added to these entries.
+    A pair is given by its entries of the matrix, `rows` and `columns` (chains, changes, entries), as
+    `EdgeSpace.entries` returns them; `amounts` (chains, changes) are added to these entries.
 
     Examples
     --------
@@ -62,38 +64,38 @@ class EdgeChanges(ABC):
 
     @abstractmethod
     def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
-        """Of graphs with one change each, (chains, changes, ...)."""
+        """Return the moments (chains, changes, ...) of graphs with one change each."""
 
     @abstractmethod
     def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
-        """What is added to the outputs, (chains, changes, experiments, nodes), with theta (chains, parameters)."""
+        """Return the changes of the outputs, (chains, changes, experiments, nodes), at theta (chains, parameters)."""
 
     def derivatives(self, rows: Tensor, columns: Tensor, theta: Tensor, probe: Tensor) -> EdgeDerivatives:
-        """Derivatives of the outputs by the entries of pairs: differences over a change of `probe` (chains,)."""
+        """Differentiate the outputs with respect to pairs, by differences over a change of `probe` (chains,)."""
         amounts = probe[:, None].expand(rows.shape[:2])
         return DenseDerivatives(self.output_changes(rows, columns, amounts, theta) / amounts[..., None, None])
 
     @abstractmethod
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
-        """Change one pair of every chain for good.
+        """Change one pair of every chain, and update the tables.
 
         Parameters
         ----------
         rows, columns : Tensor (chains, entries)
             The pair.
         amounts : Tensor (chains,)
-            What is added; zero leaves a chain as it is.
+            The amounts added; zero leaves a chain unchanged.
         moments : Moments (chains, ...)
-            What `moments_after` has told of these changes.
+            The result of `moments_after` for these changes.
         """
 
     def change(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> None:
-        """Change one pair of every chain for good, of which `moments_after` has told nothing yet."""
+        """Change one pair of every chain as `make` does, computing the moments first."""
         moments = self.moments_after(rows[:, None], columns[:, None], amounts[:, None])
         self.make(rows, columns, amounts, Moments(*(part[:, 0] for part in moments)))
 
     def copy(self) -> Self:
-        """The same graphs, to be changed apart from these."""
+        """Return a copy that can be changed independently."""
         other = copy.copy(self)
         for name in self.tables:
             table = getattr(self, name)
@@ -101,7 +103,7 @@ class EdgeChanges(ABC):
         return other
 
     def take_over(self, other: Self, chains: Tensor) -> None:
-        """Go on, in some chains given by their numbers, from the graphs of a copy that has been changed."""
+        """Take over the graphs of a changed copy, for the chains with the given indices."""
         for name in self.tables:
             table = getattr(self, name)
             if table is not None:  # one that has not been asked for yet will be made of the others

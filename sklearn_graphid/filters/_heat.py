@@ -32,22 +32,24 @@ _NARROWEST_RANGE = 2.0
 
 
 class HeatDiffusionFilter(GraphFilter):
-    """h(A) = exp(-theta L) with theta_min <= theta <= theta_max: heat that has spread over the graph for a time theta.
+    """Heat diffusion for a time theta: h(A) = exp(-theta L), with theta_min <= theta <= theta_max.
 
     Parameters
     ----------
     laplacian : {"combinatorial", "normalized"}, default="combinatorial"
-        L = D - A, or L = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees. A node without edges keeps
-        its heat under both. In a directed graph the degree of a node is how many edges point to it: a node moves
-        towards those it has edges from, equal values stay equal, and the total is not kept. There is no normalised
-        Laplacian of a directed graph.
+        L = D - A, or L = I - D^(-1/2) A D^(-1/2), where D is the diagonal matrix of degrees. With both, a node without
+        edges keeps its heat. In a directed graph the degree of a node counts the edges that point to it: the value of a
+        node moves towards the values of the nodes that it has edges from, a constant signal stays constant, and the
+        total heat is not conserved. The normalized Laplacian is not defined for directed graphs.
     initial_low, initial_high : float, default=0.3 and 0.7
-        Where theta is expected: it starts at a uniform draw between the two, and is between them with even odds before
-        the data are seen. Its prior is log-logistic with these quartiles, whose long tails let the data overrule it. A
-        range of less than a factor of two counts as one, and one that begins at zero says nothing.
+        The range in which theta is expected. Starting values are drawn uniformly between the two. The prior of theta is
+        log-logistic with these two values as its quartiles, so that half of its mass lies between them; its long tails
+        let the data overrule it. If `initial_high` is less than twice `initial_low`, the prior uses a range of a factor
+        of two around their geometric mean. If `initial_low` is 0, this range does not inform the prior.
     theta_min, theta_max : float, default=0.0 and 10.0
-        The shortest and the longest time that are considered. Once the heat is even, more time changes nothing, and
-        without an end the data could not rule out any. Where you know the time to lie in a range, say so here.
+        The shortest and the longest time considered. Once the heat is spread evenly, more time changes nothing, so
+        without an upper limit the data could not rule out arbitrarily long times. If you know a range for the time, set
+        it here.
 
     Examples
     --------
@@ -92,8 +94,8 @@ class HeatDiffusionFilter(GraphFilter):
     def check_directed(self) -> None:
         if self.laplacian != "combinatorial":
             raise ValueError(
-                f"HeatDiffusionFilter got laplacian={self.laplacian!r}, which is defined for undirected graphs; "
-                f"expected 'combinatorial' where directed=True."
+                f"HeatDiffusionFilter got laplacian={self.laplacian!r}, which is defined for undirected graphs only; "
+                f"expected 'combinatorial' with directed=True."
             )
 
     def parameter_names(self) -> list[str]:

@@ -50,11 +50,10 @@ class PolynomialFilter(GraphFilter):
     order : int, default=2
         The highest power p of S.
     initial_scale : float, default=0.1
-        Every coefficient starts at a uniform draw between minus and plus this value, where the sampler starts it at
-        random.
+        Where a sampler starts theta at random, it draws every coefficient uniformly between minus and plus this value.
     shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
-        S = A, or S = D - A, or S = I - D^(-1/2) A D^(-1/2), with D the diagonal matrix of degrees. In a directed graph
-        the degree of a node is how many edges point to it, and there is no normalised Laplacian.
+        S = A, S = D - A or S = I - D^(-1/2) A D^(-1/2), where D is the diagonal matrix of degrees. In a directed graph
+        the degree of a node counts the edges that point to it, and "normalized-laplacian" is not defined.
 
     Examples
     --------
@@ -83,8 +82,8 @@ class PolynomialFilter(GraphFilter):
     def check_directed(self) -> None:
         if self.shift == "normalized-laplacian":
             raise ValueError(
-                "PolynomialFilter got shift='normalized-laplacian', which is defined for undirected graphs; expected "
-                "'adjacency' or 'laplacian' where directed=True."
+                "PolynomialFilter got shift='normalized-laplacian', which is defined for undirected graphs only; "
+                "expected 'adjacency' or 'laplacian' with directed=True."
             )
 
     def parameter_names(self) -> list[str]:

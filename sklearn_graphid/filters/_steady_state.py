@@ -20,23 +20,24 @@ _SMALLEST_LEAK = 1e-6
 
 
 class SteadyStateFilter(GraphFilter):
-    """y = scale (L + g I)^+ x: potentials y that settle where x flows in, such as voltages or temperatures.
+    """Steady-state potentials, such as voltages or temperatures, for given inflows: y = scale (L + g I)^+ x.
 
-    L = D - A is the Laplacian of the graph. Without a ground node, and with g = 0, potentials are defined up to a
-    constant: what flows in on the whole is taken off all nodes alike, and the potentials have mean zero.
+    L = D - A is the Laplacian of the graph. Without a ground node and with g = 0, potentials are defined only up to a
+    constant: the mean of the inflows is subtracted at all nodes, and the potentials have mean zero.
 
-    In a directed graph the degree of a node is how many edges point to it: each node settles at
-    g y_i + sum over j of A_ij (y_i - y_j) = x_i, pulled by those that it has edges from. A leak or a ground is needed.
+    In a directed graph the degree of a node counts the edges that point to it. The potentials solve
+    g y_i + sum over j of A_ij (y_i - y_j) = x_i, so each node is pulled towards the nodes that it has edges from. A
+    directed graph needs a leak or a ground.
 
     Parameters
     ----------
     ground : int or None, default=None
-        The number of the node whose potential is zero and which takes up what flows in; its output is zero. None: no
+        Index of the grounded node, whose potential (and output) is zero and which absorbs the net inflow. If None, no
         node is grounded.
     leak : float, default=0.0
-        g, what flows off at every node for a potential of one.
+        The leak g: at every node, a potential of one makes a flow of g leave the graph.
     initial_low, initial_high : float, default=0.5 and 1.5
-        The scale starts at a uniform draw between the two, where the sampler starts it at random.
+        Where a sampler starts the scale at random, it draws it uniformly between the two.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class SteadyStateFilter(GraphFilter):
         if self._is_floating:
             raise ValueError(
                 "SteadyStateFilter got neither a leak nor a ground, without which a directed graph has no steady state "
-                "for most inputs; expected leak > 0 or ground=..., where directed=True."
+                "for most inputs; expected leak > 0 or ground=... with directed=True."
             )
 
     def parameter_names(self) -> list[str]:
@@ -181,7 +182,7 @@ class SteadyStateFilter(GraphFilter):
         if self.ground >= values.shape[-1]:
             raise ValueError(
                 f"SteadyStateFilter got ground={self.ground!r}, but the graph has {values.shape[-1]} nodes; expected "
-                f"at most {values.shape[-1] - 1}."
+                f"an index of at most {values.shape[-1] - 1}."
             )
         values = values.clone()
         values[..., self.ground] = 0.0

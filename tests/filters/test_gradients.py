@@ -425,7 +425,11 @@ def test_single_precision_heat_agrees_with_double(n_nodes):
         (SteadyStateFilter(ground=-1), ValueError, "ground=-1"),
         (SteadyStateFilter(leak=-0.1), ValueError, "leak=-0.1; expected a number of at least 0"),
         (SteadyStateFilter(initial_low=2.0), ValueError, "initial_low=2.0 .* initial_low <= initial_high"),
-        (CallableFilter(hill, names=("a", "b"), linear_in_theta=True), ValueError, "linear_in_theta=True, but h"),
+        (
+            CallableFilter(hill, names=("a", "b"), linear_in_theta=True),
+            ValueError,
+            "linear_in_theta=True, but on a graph",
+        ),
         (CallableFilter(constant, limits=((0, 1),), linear_in_theta=True), ValueError, "limits and linear_in_theta"),
         (HeatDiffusionFilter(initial_low=1.0), ValueError, "initial_low <= initial_high"),
         (HeatDiffusionFilter(theta_min=0.4), ValueError, "theta_min=0.4"),

@@ -313,9 +313,9 @@ def flat(adjacency, theta):
         (HeatDiffusionFilter(initial_low=0.9), ValueError, "expected 0 <= theta_min <= initial_low <= initial_high"),
         (ARMAFilter(ar_order=0), ValueError, "ar_order=0; expected an integer of at least 1"),
         (CallableFilter("x"), TypeError, "expected a function"),
-        (CallableFilter(flat, names=()), ValueError, "expected a name for each parameter"),
+        (CallableFilter(flat, names=()), ValueError, "expected a list or tuple of str, one for each parameter"),
         (CallableFilter(flat, limits=((0, 1), (0, 1))), ValueError, "2 limits for 1 names; expected one each"),
-        (CallableFilter(flat), ValueError, "expected a filter matrix for each"),
+        (CallableFilter(flat), ValueError, "expected one filter matrix for each"),
     ],
 )
 def test_filters_say_what_is_wrong_with_them(identifier, filter, error, words, ring_experiments):

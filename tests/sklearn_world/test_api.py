@@ -21,7 +21,6 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 IGNORED = {
     "ES01": "a summary says all there is to say of many names",
     "SA01": "See Also is for names that a reader might look for instead, and not every name has one",
-    "SS02": "a summary may begin with a formula",
     "SS05": "it takes plural nouns, as in 'Rows and columns', for verbs in the third person",
     "PR08": "a description may begin with a symbol",
 }
