@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_networkx", "require_matplotlib", "require_pandapower", "require_pandas", "require_wntr"]
+__all__ = [
+    "is_networkx",
+    "require_matplotlib",
+    "require_pandapower",
+    "require_pandas",
+    "require_rich",
+    "require_wntr",
+]
 
 
 def is_networkx(value: Any) -> bool:
@@ -30,6 +37,11 @@ def require_pandas(caller: str) -> None:
 def require_pandapower(caller: str) -> None:
     """Raise an ImportError that says how to get pandapower, before any work is done."""
     _require("pandapower", f"{caller} simulates with pandapower, which", extra="real")
+
+
+def require_rich(caller: str) -> None:
+    """Raise an ImportError that says how to get rich, before any work is done."""
+    _require("rich", f"{caller} shows progress with rich, which", extra="progress")
 
 
 def require_wntr(caller: str) -> None:

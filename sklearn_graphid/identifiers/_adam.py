@@ -12,6 +12,7 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 
 from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..samplers import ChainRNG, Slab
@@ -128,6 +129,9 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         Which nodes the columns of Y belong to.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
+    verbose : bool or "auto", default="auto"
+        Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
+        a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
         Makes the start reproducible.
 
@@ -194,6 +198,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         "l1_penalty": [NumberInterval(Real, 0, _LARGEST_STEP, closed="both")],
         "threshold": [NumberInterval(Real, 0, 1, closed="both")],
         "device": [str],
+        "verbose": VERBOSE,
         "random_state": ["random_state"],
     }
 
@@ -210,6 +215,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         threshold: float = 0.5,
         observed_nodes: Any = "auto",
         device: str = "cpu",
+        verbose: Any = "auto",
         random_state: Any = None,
     ):
         self.filter = filter
@@ -222,6 +228,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         self.threshold = threshold
         self.observed_nodes = observed_nodes
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     @property

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._utils._numbers import FloatArray
 from .._utils._optional import require_pandas
+from .._utils._progress import shown_progress
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
 from ..filters import GraphFilter, resolve_filter
@@ -142,7 +143,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         experiments = self._validate(X, Y, known_mask, known_adjacency)
         for name in ("weights_", "weights_std_"):  # of a fit before this one, which may have had strengths
             self.__dict__.pop(name, None)
-        result = self._identify(experiments)
+        with shown_progress(self):
+            result = self._identify(experiments)
         for name, value in {**self._given_attributes(experiments), **result.attributes()}.items():
             setattr(self, name, value)
         for finding in result.findings:

@@ -119,6 +119,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Workers over batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
+    verbose : bool or "auto", default="auto"
+        Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
+        a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
         Makes the run reproducible.
 
@@ -226,6 +229,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         warm_start: bool = False,
         n_jobs: int | None = None,
         device: str = "cpu",
+        verbose: Any = "auto",
         random_state: Any = None,
     ):
         self.filter = filter
@@ -250,6 +254,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     def _prior_for(self, known: KnownEdges) -> GraphPrior:

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
@@ -83,6 +84,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "device": [str],
+        "verbose": VERBOSE,
         "random_state": ["random_state"],
     }
 

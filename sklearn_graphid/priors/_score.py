@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path
 from .._utils._numbers import FloatArray
+from .._utils._progress import VERBOSE, shown_progress
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs._validation import check_graphs
 from ..nn import (
@@ -116,6 +117,9 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         None: an interrupted training is lost.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
+    verbose : bool or "auto", default="auto"
+        Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
+        a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
         Makes the training reproducible, to the last bit where torch runs as many threads; `fit` leaves their number
         as it is. None goes on with the seeds of a checkpoint, where there is one.
@@ -172,6 +176,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         "warm_start": ["boolean"],
         "checkpoint_path": [str, os.PathLike, None],
         "device": [str],
+        "verbose": VERBOSE,
         "random_state": ["random_state"],
     }
 
@@ -194,6 +199,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         warm_start: bool = False,
         checkpoint_path: str | os.PathLike[str] | None = None,
         device: str = "cpu",
+        verbose: Any = "auto",
         random_state: Any = None,
     ):
         self.architecture = architecture
@@ -213,6 +219,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         self.warm_start = warm_start
         self.checkpoint_path = checkpoint_path
         self.device = device
+        self.verbose = verbose
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -323,7 +330,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
                 "known_loss_": None,  # to be measured when the training is over
             }
 
-        fitted, is_over = follow_training(self, graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
+        with shown_progress(self):
+            fitted, is_over = follow_training(self, graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
         judged = validation if len(validation) >= _FEWEST_JUDGED else validation + training
         # Only what is complete is assigned: whatever happens before, an earlier fit is as it was.
         fitted["known_loss_"] = finish(lambda: self._calibrate(fitted, judged))

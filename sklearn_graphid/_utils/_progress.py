@@ -1,0 +1,112 @@
+"""The parameter `verbose`: progress of a fit, shown by scikit-learn's own progress bar."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from sklearn.callback import ProgressBar
+from sklearn.utils._param_validation import StrOptions
+
+from ._optional import require_rich
+
+__all__ = ["VERBOSE", "LateProgressBar", "shown_progress"]
+
+_AUTO = "auto"
+# For `_parameter_constraints`.
+VERBOSE = ["boolean", StrOptions({_AUTO})]
+
+# Seconds after which a fit is long enough to show its progress without being asked to.
+_PATIENCE = 5.0
+
+
+@contextmanager
+def shown_progress(estimator: Any) -> Iterator[None]:
+    """Show progress bars while an estimator fits, as its `verbose` says.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that tells callbacks of its progress. Without a parameter `verbose`, nothing is shown.
+    """
+    callbacks = list(getattr(estimator, "_skl_callbacks", ()))
+    bar = None if any(isinstance(callback, ProgressBar) for callback in callbacks) else _bar_for(estimator)
+    if bar is None:
+        yield
+        return
+    estimator.set_callbacks(*callbacks, bar)
+    try:
+        yield
+    finally:  # scikit-learn has noted which callbacks it has to tear down
+        estimator.set_callbacks(*callbacks)
+
+
+def _bar_for(estimator: Any) -> Any:
+    verbose = getattr(estimator, "verbose", False)
+    # In a search or a pipeline, the progress of the whole is what counts, and callbacks are set on the whole.
+    is_part = hasattr(estimator, "_parent_callback_ctx")
+    if verbose == _AUTO:
+        return LateProgressBar() if not is_part and _has_terminal() and find_spec("rich") is not None else None
+    if not verbose or is_part:
+        return None
+    require_rich("verbose=True")
+    return ProgressBar()
+
+
+def _has_terminal() -> bool:
+    """Whether a person is looking: not at the output of a worker, nor at a file."""
+    is_main = multiprocessing.parent_process() is None and threading.current_thread() is threading.main_thread()
+    return is_main and sys.stdout is not None and sys.stdout.isatty()
+
+
+class LateProgressBar:
+    """scikit-learn's progress bar, which appears only once a fit has taken some seconds.
+
+    Until then what the bar would have been told is kept, and told when it appears. Workers have no bar: with several
+    processes, progress goes by what the parent sees, whole batches of chains.
+    """
+
+    def __init__(self) -> None:
+        self._bar: ProgressBar | None = None
+        self._began = float("inf")  # until `setup`, which a copy in a worker never sees
+        self._kept: list[tuple[str, Any, Any]] = []
+        self._root: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(LateProgressBar())
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Start the clock."""
+        self._began, self._root = time.monotonic(), context
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Show that a task begins, if it is time."""
+        self._tell("on_fit_task_begin", estimator, context)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Show that a task is over, if it is time."""
+        self._tell("on_fit_task_end", estimator, context)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Take the bar down, if there is one."""
+        if self._bar is not None:
+            self._bar.teardown(estimator, context)
+
+    def _tell(self, event: str, estimator: Any, context: Any) -> None:
+        if self._root is None:
+            return
+        self._kept.append((event, estimator, context))
+        if time.monotonic() - self._began < _PATIENCE:
+            return
+        if self._bar is None:
+            self._bar = ProgressBar()
+            self._bar.setup(estimator, self._root)
+        for name, *arguments in self._kept:
+            getattr(self._bar, name)(*arguments)
+        self._kept.clear()
