@@ -1,8 +1,8 @@
-"""How good an identified system is: on the pairs of nodes that were unknown, and in theta.
+"""Metrics of an identified system: of the edges, on the pairs that were unknown, and of theta.
 
-Where the truth, the prediction and what was known carry names of nodes (networkx graphs, DataFrames, `KnownEdges`),
-they are matched by name. An array has no names and is matched by position: with the prediction or with what was known,
-if they have names, and with the truth otherwise.
+If the true graph, the prediction and the known pairs carry names of nodes (networkx graphs, DataFrames, `KnownEdges`),
+they are matched by name. An array has no names and is matched by position: with the prediction or the known pairs, if
+these have names, and with the true graph otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class ReliabilityCurve(NamedTuple):
-    """Predicted and observed frequencies of edges, bin by bin; nan where a bin is empty."""
+    """Predicted and observed frequencies of edges in each bin; nan for empty bins."""
 
     mean_predicted: FloatArray  # (n_bins,)
     fraction_true: FloatArray  # (n_bins,)
@@ -57,19 +57,19 @@ def edge_f1_score(
     predicted : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
         The identified graph, or edge probabilities. Only unknown pairs are read.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-        What was known: a `KnownEdges`, an array with 0 and 1 where a pair was known and nan where it was not,
-        or a boolean array (True = known). None: nothing was known, every pair counts.
+        The known pairs: a `KnownEdges`, an array with 0 and 1 for known pairs and nan for unknown ones, or a boolean
+        array (True = known). If None, nothing was known and every pair counts.
     threshold : float, default=0.5
-        A pair is an edge where `predicted` is above it.
+        A pair counts as an edge if its entry of `predicted` is above this.
     directed : bool or None, default=None
-        Whether the graph is directed, so that every ordered pair counts on its own. None: as in `known`, where it is a
-        `KnownEdges`, and else undirected.
+        Whether the graph is directed, so that (i, j) and (j, i) count as separate pairs. If None, it is directed if
+        `known` is a `KnownEdges` of a directed graph.
 
     Returns
     -------
     float
-        Harmonic mean of precision and recall, between 0 and 1. It is 1 if there is neither a true nor a
-        predicted edge, and nan, with an `UndefinedMetricWarning`, if no pair is unknown.
+        Harmonic mean of precision and recall, between 0 and 1. It is 1 if there are neither true nor predicted edges,
+        and nan, with an `UndefinedMetricWarning`, if no pair is unknown.
 
     Examples
     --------
@@ -92,25 +92,25 @@ def edge_roc_auc_score(
 ) -> float:
     """Area under the ROC curve of the edge probabilities among the unknown pairs.
 
-    It is the probability that a random true edge is rated above a random non-edge, ties counting one half.
+    It is the probability that a random true edge scores higher than a random non-edge; ties count one half.
 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
         The true graph.
     edge_probabilities : array of shape (n_nodes, n_nodes)
-        Edge probabilities, or any score that is larger where an edge is more likely. Only unknown pairs are
-        read.
+        Edge probabilities, or any score that is larger for pairs that are more likely to be edges. Only unknown pairs
+        are read.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-        What was known, as in `edge_f1_score`.
+        The known pairs, as in `edge_f1_score`.
     directed : bool or None, default=None
         As in `edge_f1_score`.
 
     Returns
     -------
     float
-        Between 0 and 1; one half for random scores. It is nan, with an `UndefinedMetricWarning`, unless the
-        unknown pairs hold at least one edge and one non-edge.
+        Between 0 and 1; one half for random scores. It is nan, with an `UndefinedMetricWarning`, unless at least one
+        unknown pair is an edge and at least one is not.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def edge_roc_auc_score(
     """
     truth, scores = _unknown_pairs(true_adjacency, edge_probabilities, known, "edge_probabilities", directed)
     if truth.all() or not truth.any():
-        return _undefined("edge_roc_auc_score", "the unknown pairs do not hold both edges and non-edges")
+        return _undefined("edge_roc_auc_score", "the unknown pairs do not contain both edges and non-edges")
     return float(roc_auc_score(truth, scores))
 
 
@@ -135,23 +135,21 @@ def edge_calibration_error(
 ) -> float:
     """Expected calibration error of the edge probabilities among the unknown pairs.
 
-    Probabilities are calibrated when, of the pairs that are given probability p, a share p are edges. Pairs
-    are sorted into bins of equal width by their probability; the error is the mean over pairs of the distance
-    between mean probability and share of edges in the pair's bin.
+    Probabilities are calibrated if a share p of the pairs with probability p are edges. Pairs are sorted into bins of
+    equal width by their probability. The error is the distance between mean probability and share of edges in each bin,
+    averaged over pairs.
 
-    Few pairs make it large by chance alone: with n pairs in a bin the share of edges is off by about
-    sqrt(p (1 - p) / n). Lists of systems are pooled for this reason.
+    With few pairs it is large by chance alone: with n pairs in a bin, the share of edges deviates by about
+    sqrt(p (1 - p) / n). This is why lists of systems are pooled.
 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
         The true graph, or the graphs of several systems, whose pairs are pooled.
     edge_probabilities : array of shape (n_nodes, n_nodes), or list of these
-        Edge probabilities; a list of the same length where `true_adjacency` is one. Only unknown pairs are
-        read.
+        Edge probabilities; a list of the same length if `true_adjacency` is a list. Only unknown pairs are read.
     known : KnownEdges or array of shape (n_nodes, n_nodes), or list of these, default=None
-        What was known, as in `edge_f1_score`; a list of the same length, or None, where `true_adjacency` is a
-        list.
+        The known pairs, as in `edge_f1_score`; a list of the same length, or None, if `true_adjacency` is a list.
     n_bins : int, default=10
         Number of bins.
     directed : bool or None, default=None
@@ -185,14 +183,14 @@ def edge_reliability_curve(
     n_bins: int = 10,
     directed: bool | None = None,
 ) -> ReliabilityCurve:
-    """Predicted probability and true share of edges among the unknown pairs, in bins of equal width.
+    """Compute predicted probability and true share of edges among the unknown pairs, in bins of equal width.
 
-    A bin holds the probabilities above its lower and up to its upper edge; the first holds 0 as well.
+    A bin contains the probabilities above its lower limit and up to its upper limit; the first also contains 0.
 
     Parameters
     ----------
     true_adjacency, edge_probabilities, known : as in `edge_calibration_error`
-        Truth, edge probabilities and what was known; lists of systems are pooled.
+        The true graph, edge probabilities and the known pairs; lists of systems are pooled.
     n_bins : int, default=10
         Number of bins.
     directed : bool or None, default=None
@@ -201,9 +199,9 @@ def edge_reliability_curve(
     Returns
     -------
     mean_predicted : ndarray of shape (n_bins,)
-        Mean probability in each bin; nan where it is empty.
+        Mean probability in each bin; nan if the bin is empty.
     fraction_true : ndarray of shape (n_bins,)
-        Share of the bin's pairs that are edges; nan where it is empty.
+        Share of the pairs in each bin that are edges; nan if the bin is empty.
     counts : ndarray of shape (n_bins,)
         Number of pairs in each bin.
 
@@ -237,9 +235,9 @@ def edge_reliability_curve(
 
 
 def theta_nrmse(theta_true: Any, theta_estimated: Any) -> float:
-    """Normalised error of the filter's parameters: the norm of the difference over the norm of the truth.
+    """Normalised error of the filter's parameters: norm of the difference divided by the norm of the truth.
 
-    Over several systems it is the mean of their normalised errors, as in the published experiments.
+    For several systems it is the mean of their normalised errors, as in the published experiments.
 
     Parameters
     ----------
@@ -251,8 +249,8 @@ def theta_nrmse(theta_true: Any, theta_estimated: Any) -> float:
     Returns
     -------
     float
-        Not negative, lower is better; 1 is what an estimate of zero scores. It is nan, with an
-        `UndefinedMetricWarning`, if a true theta is zero.
+        Non-negative, lower is better; an estimate of zero scores 1. It is nan, with an `UndefinedMetricWarning`, if a
+        true theta is zero.
 
     Examples
     --------
@@ -283,7 +281,7 @@ def _undefined(metric: str, reason: str) -> float:
 def _unknown_pairs(
     true_adjacency: Any, predicted: Any, known: Any, name: str, directed: bool | None
 ) -> tuple[npt.NDArray[np.bool_], FloatArray]:
-    """Truth and prediction of each unknown pair, matched by the names of the nodes where there are some."""
+    """Return truth and prediction of each unknown pair, matched by the names of the nodes if there are any."""
     directed = is_directed(known, directed)
     truth = check_named_adjacency(true_adjacency, "true_adjacency", directed=directed)
     scores = read_matrix(predicted, name, directed=directed)
@@ -295,7 +293,7 @@ def _unknown_pairs(
     is_edge = truth.in_order_of(names, "true_adjacency", name if scores.names is not None else "known")[unknown] == 1
     array = scores.in_order_of(names, name, "known")
     if not np.isfinite(array[unknown]).all():
-        raise ValueError(f"{name} is not finite on the unknown pairs; expected one number for each.")
+        raise ValueError(f"{name} is not finite on the unknown pairs; expected a finite number for each.")
     if not directed and (np.abs(array[unknown] - array.T[unknown]) > 1e-6).any():
         raise ValueError(f"{name} is not symmetric on the unknown pairs; expected one number for each. {DIRECTED_HINT}")
     return is_edge, array[unknown]

@@ -1,7 +1,7 @@
-"""Scorers for model selection: what `scoring=` of scikit-learn's searches takes, for identified systems.
+"""Scorers of identified systems for model selection, to be passed as `scoring=` to scikit-learn's searches.
 
-Any name of scikit-learn's own, such as "r2", works as always. The scorers here add what those cannot say: how probable
-held-out outputs are, R2 where outputs are missing, and how much of a known truth was found.
+Names of scikit-learn's own scorers, such as "r2", work as usual. The scorers here add the likelihood of held-out
+outputs, R2 with missing outputs, and comparison with a true graph.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Scorer = Callable[..., float]  # (estimator, X, y) -> float, higher is better
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """Mean log-likelihood of outputs that were held out.
+    """Mean log-likelihood of held-out outputs.
 
-    The outputs are taken as Gaussian around `estimator.predict(X)` with standard deviation `noise_std_`, or with that
-    of `noise_std_per_node_` where the fit has it. Unlike R2 it punishes a model that is sure of itself and wrong: a fit
-    that mistakes noise for signal has too small a `noise_std_`.
+    The outputs are modelled as Gaussian around `estimator.predict(X)`, with standard deviation `noise_std_`, or
+    `noise_std_per_node_` if the estimator has it. Unlike R2, this score penalises overconfident models: a fit that
+    mistakes noise for signal has too small a `noise_std_`.
 
     Parameters
     ----------
@@ -60,7 +60,8 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
     Returns
     -------
     float
-        Log-likelihood over the number of measured outputs, so that folds of different sizes compare. Higher is better.
+        Log-likelihood divided by the number of measured outputs, so that folds of different sizes can be compared.
+        Higher is better.
 
     Examples
     --------
@@ -82,21 +83,21 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def r2_scorer(estimator: Any, X: Any, y: Any) -> float:
-    """R2 over all measured outputs: the `score` of every identifier, for pipelines and searches too.
+    """R2 over all measured outputs: the same as `score` of an identifier, but also for pipelines and searches.
 
-    Sums of squares are taken over all nodes together, so that nodes whose outputs vary more count more. scikit-learn's
-    own "r2" is the mean of the nodes' R2 instead, and refuses nan.
+    Sums of squares are taken over all nodes together, so nodes whose outputs vary more count more. scikit-learn's "r2"
+    is the mean over nodes of their R2 instead, and does not accept nan.
 
     Parameters
     ----------
     estimator, X, y : as in `log_likelihood_scorer`
-        The model, which needs no `noise_std_`, the inputs and the outputs.
+        The model (which does not need `noise_std_`), the inputs and the outputs.
 
     Returns
     -------
     float
-        At most 1; 0 for a prediction no better than every node's mean. A node with fewer than two measured outputs
-        does not count.
+        At most 1; 0 for a prediction that is no better than the mean of every node. Nodes with fewer than two measured
+        outputs are ignored.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def outputs_r2(outputs: FloatArray, predicted: FloatArray, sample_weight: Any = 
     weights = _check_sample_weight(sample_weight, outputs, dtype=np.float64)[:, None]
     measured = ~np.isnan(outputs)
     if not (measured.sum(0) > 1).any():
-        text = "R2 is not defined with fewer than two measured outputs at every node, and set to nan."
+        text = "R2 is undefined and set to nan: every node has fewer than two measured outputs."
         warn_caller(text, UndefinedMetricWarning)
         return float("nan")
     weights = np.where(measured, weights, 0.0)
@@ -138,23 +139,23 @@ def outputs_r2(outputs: FloatArray, predicted: FloatArray, sample_weight: Any = 
 
 
 def make_edge_f1_scorer(true_adjacency: Any, known: Any = None, *, directed: bool | None = None) -> Scorer:
-    """Make a scorer of the edges that were found, for systems whose graph is known after all.
+    """Make a scorer of the identified edges, for systems whose true graph is known.
 
     Parameters
     ----------
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
         The true graph.
     known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-        What the identifier is told, as in `sklearn_graphid.metrics.edge_f1_score`; only the other pairs count. None:
-        what the fitted identifier was told, its `known_edges_`.
+        The pairs that the identifier is given, as in `sklearn_graphid.metrics.edge_f1_score`; only the other pairs
+        count. If None, the known pairs of the fitted identifier, its `known_edges_`.
     directed : bool or None, default=None
-        Whether the graph is directed. None: as in `known`, where it is a `KnownEdges`, and else undirected.
+        Whether the graph is directed. If None, it is directed if `known` is a `KnownEdges` of a directed graph.
 
     Returns
     -------
     callable
-        It takes `(estimator, X, y)` and gives the F1 score of `adjacency_`; the data that were held out play no part.
-        It can be pickled.
+        A scorer that takes `(estimator, X, y)` and returns the F1 score of `adjacency_`; X and y are ignored. It can be
+        pickled.
 
     See Also
     --------
@@ -176,22 +177,22 @@ def make_edge_f1_scorer(true_adjacency: Any, known: Any = None, *, directed: boo
 
 
 def make_edge_roc_auc_scorer(true_adjacency: Any, known: Any = None, *, directed: bool | None = None) -> Scorer:
-    """Make a scorer of the edge probabilities, for systems whose graph is known after all.
+    """Make a scorer of the edge probabilities, for systems whose true graph is known.
 
     Parameters
     ----------
     true_adjacency, known, directed : as in `make_edge_f1_scorer`
-        The true graph, what the identifier is told, and whether edges have directions.
+        The true graph, the pairs that the identifier is given, and whether the graph is directed.
 
     Returns
     -------
     callable
-        It takes `(estimator, X, y)` and gives the area under the ROC curve of `edge_probabilities_`. It can be
-        pickled.
+        A scorer that takes `(estimator, X, y)` and returns the area under the ROC curve of `edge_probabilities_`; X and
+        y are ignored. It can be pickled.
 
     See Also
     --------
-    make_edge_f1_scorer : Of the edges themselves.
+    make_edge_f1_scorer : The same for the identified edges.
 
     Examples
     --------
@@ -221,7 +222,7 @@ def get_scorer(scoring: str) -> Scorer:
     Parameters
     ----------
     scoring : str
-        "log_likelihood", "r2" (which here takes missing outputs), or any name that scikit-learn knows.
+        "log_likelihood", "r2" (here the scorer that accepts missing outputs), or any name of a scikit-learn scorer.
 
     Returns
     -------
@@ -249,12 +250,12 @@ def get_scorer(scoring: str) -> Scorer:
 
 
 def get_scorer_names() -> list[str]:
-    """Names of the scorers that this package adds to those of scikit-learn.
+    """Get the names of the scorers that this package adds to those of scikit-learn.
 
     Returns
     -------
     list of str
-        The names that `get_scorer` takes beside scikit-learn's own.
+        The names that `get_scorer` accepts in addition to scikit-learn's own.
 
     Examples
     --------
@@ -267,7 +268,7 @@ def get_scorer_names() -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _EdgeScorer:
-    """A class and not a closure, so that it can be pickled and sent to workers."""
+    """A scorer of edges; a class rather than a closure, so that it can be pickled and sent to workers."""
 
     attribute: str
     metric: Callable[..., float]
@@ -293,23 +294,25 @@ def identifier_of(estimator: Any) -> FittedIdentifier:
     if not hasattr(estimator, "adjacency_"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without adjacency_; expected an identifier, or a pipeline or "
-            f"search that holds one."
+            f"search that contains one."
         )
     identifier: FittedIdentifier = estimator
     return identifier
 
 
 def _noise_std_of(estimator: Any) -> FloatArray:
-    """Of each output, or one for all."""
+    """Return the noise level of each output, or one for all."""
     if isinstance(estimator, TransformedTargetRegressor):
         raise TypeError(
-            "the log-likelihood of a TransformedTargetRegressor is not defined: noise_std_ is in the units of the "
-            "transformed outputs. Use 'r2', or transform Y before the search."
+            "the log-likelihood of a TransformedTargetRegressor is not defined, because noise_std_ is in the units of "
+            "the transformed outputs. Use 'r2', or transform Y before the search."
         )
     identifier = identifier_of(estimator)
     noise_std = getattr(identifier, "noise_std_", None)
     if noise_std is None:
-        raise TypeError(f"{type(identifier).__name__} has no noise_std_, which the log-likelihood needs.")
+        raise TypeError(
+            f"{type(identifier).__name__} has no noise_std_, which the log-likelihood needs; use 'r2' instead."
+        )
     if hasattr(identifier, "noise_std_per_node_") and hasattr(identifier, "_output_nodes"):
         noise_std = identifier.noise_std_per_node_[identifier._output_nodes]
     levels: FloatArray = np.maximum(noise_std, np.finfo(np.float64).tiny)  # exact outputs leave no noise at all
@@ -325,7 +328,9 @@ def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray,
     check_consistent_length(predicted, checked)
     outputs, predicted = (array.reshape(len(array), -1) for array in (checked, predicted))
     if outputs.shape != predicted.shape:
-        raise ValueError(f"y has {outputs.shape[1]} columns but the estimator predicts {predicted.shape[1]}.")
+        raise ValueError(
+            f"y has {outputs.shape[1]} columns but the estimator predicts {predicted.shape[1]}; expected as many."
+        )
     if np.isinf(outputs).any():
         raise ValueError("y contains infinity; expected finite numbers, or nan where nothing was measured.")
     identifier = identifier_of(estimator)

@@ -1,4 +1,4 @@
-"""Graphs: what is known of them, which of their entries are free, and the checks of what users pass."""
+"""Graphs: the known part of a graph, its free entries, and validation of graphs that users pass."""
 
 from __future__ import annotations
 

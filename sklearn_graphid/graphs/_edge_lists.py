@@ -1,4 +1,4 @@
-"""Lists of pairs, by the names of their nodes, as matrices."""
+"""Conversion of lists of pairs, given by node names, to matrices."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ def graph_pairs(graph: Any, argument: str) -> list[Pair]:
 
 
 def graph_strengths(graph: Any, weight: str) -> list[float]:
-    """What the edges of a networkx graph hold as an attribute, nan where they do not have it."""
+    """Read an attribute of the edges of a networkx graph; nan for edges without it."""
     attributes = [value for _, _, value in graph.edges(data=weight)]
     if attributes and all(value is None for value in attributes):
-        raise ValueError(f"weight={weight!r}, but no edge of graph has this attribute; expected one that edges have.")
+        raise ValueError(
+            f"weight={weight!r}, but no edge of graph has this attribute; expected the name of an edge attribute."
+        )
     return [_strength(value, f"attribute {weight!r} of graph") for value in attributes]
 
 
 def list_pairs(pairs: Any, argument: str, directed: bool) -> list[Pair]:
-    """Pairs of node names from a list of them or a graph, of which all must be of one kind."""
+    """Read pairs of node names from a list or from a graph, which must be directed or not as `directed` says."""
     if is_networkx(pairs):
         if pairs.is_directed() != directed:
             came, way_out = ("an undirected", "to_directed()") if directed else ("a directed", "to_undirected()")
-            raise ValueError(f"{argument} is {came} graph, but graph is not; expected {argument}.{way_out}.")
+            raise ValueError(f"{argument} is {came} graph, but graph is not; pass {argument}.{way_out} instead.")
         return graph_pairs(pairs, argument)
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable) or column_names(pairs) is not None:
         raise TypeError(f"{argument} is a {type(pairs).__name__}; expected a list of pairs of nodes, or a graph.")
@@ -72,7 +74,7 @@ def read_table(
     columns = [str(column) for column in getattr(frame, "columns", ())]
     for argument, column in (("source", source), ("target", target), ("present", present), ("weight", weight)):
         if column is not None and str(column) not in columns:
-            hint = " Pass present=None where every row is an edge." if argument == "present" else ""
+            hint = " If every row is an edge, pass present=None." if argument == "present" else ""
             raise ValueError(f"{argument}={column!r}, but frame has the columns {in_words(columns)}.{hint}")
     pairs = list(zip(frame[source], frame[target], strict=True))
     is_edge = [True] * len(pairs) if present is None else [_presence(value, present) for value in frame[present]]
@@ -85,7 +87,7 @@ def read_table(
         if not there and strength and not math.isnan(strength):
             raise ValueError(
                 f"weights without edges: column {weight!r} of frame holds {strength:g} for the pair {pair!r}, which is "
-                f"absent; expected 0 or nan there."
+                f"known to have no edge; expected 0 or nan there."
             )
     return edges, absent, [strength for strength, there in zip(strengths, is_edge, strict=True) if there]
 
@@ -95,7 +97,7 @@ def _strength(value: Any, place: str) -> float:
     if value is None or type(value).__name__ == "NAType":  # pandas' own nan, which compares with nothing
         return math.nan
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{place} holds {value!r}; expected numbers, or nan where the strength is not known.")
+        raise TypeError(f"{place} holds {value!r}; expected numbers, or nan where the strength is unknown.")
     return float(value)
 
 
@@ -158,7 +160,7 @@ def _strengths_of_pairs(edges: EdgeSpace, strengths: list[float], pairs: list[Pa
     apart = is_given & (edges.gather(weights) != given)
     if apart.any():
         pair = pairs[int(apart.argmax())]
-        raise ValueError(f"{argument} holds two strengths for the pair {pair!r}; expected one.")
+        raise ValueError(f"{argument} holds two different strengths for the pair {pair!r}; expected one.")
     return weights
 
 
@@ -166,13 +168,13 @@ def _places(pairs: list[Pair], names: Names, argument: str) -> npt.NDArray[np.in
     places = find_nodes((end for pair in pairs for end in pair), names, argument)
     for pair in pairs:
         if places[pair[0]] == places[pair[1]]:
-            raise ValueError(f"{argument} holds the pair {pair!r} of a node with itself; expected two nodes.")
+            raise ValueError(f"{argument} holds the pair {pair!r} of a node with itself; expected two different nodes.")
     found = [[places[first], places[second]] for first, second in pairs]
     return np.array(found, dtype=np.intp).reshape(-1, 2).T
 
 
 def find_nodes(nodes: Iterable[Hashable], names: Names, argument: str) -> dict[Hashable, int]:
-    """Where each of the nodes stands among the names; ValueError where one does not."""
+    """Return the index of each node among the names; raise ValueError if a node is not among them."""
     wanted = tuple(dict.fromkeys(nodes))
     places = dict(zip(wanted, match_names(wanted, names), strict=True))
     surplus = [node for node, place in places.items() if place is None]

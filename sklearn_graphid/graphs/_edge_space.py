@@ -1,4 +1,4 @@
-"""The entries of an adjacency matrix that are free, and how a vector of them becomes a matrix and back."""
+"""The free entries of an adjacency matrix, and conversion between a vector of them and a matrix."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class EdgeSpace:
-    """Pairs of nodes whose edge is free to be there or not.
+    """The pairs of nodes whose edge is unknown, as free entries of an adjacency matrix.
 
-    In an undirected graph a pair stands twice in the matrix, at (i, j) and (j, i); in a directed one every ordered
-    pair stands alone. This class is the only place that knows the difference: whatever sets, reads, flips or
-    differentiates by a pair goes through it. Methods take numpy arrays, or tensors after `to`.
+    In an undirected graph a pair has two entries in the matrix, (i, j) and (j, i); in a directed graph (i, j) and
+    (j, i) are separate pairs with one entry each. This class is the only place that knows the difference: all code that
+    sets, reads or flips pairs, or differentiates with respect to them, goes through it. Methods take numpy arrays, or
+    tensors after `to`.
 
     Parameters
     ----------
     n_nodes : int
-        Nodes of the graph.
+        Number of nodes of the graph.
     rows, columns : ndarray or Tensor of shape (n_free,)
-        One entry of the matrix for each free pair; row < column in an undirected graph.
+        Row and column of one entry of the matrix for each free pair; row < column in an undirected graph.
     directed : bool, default=False
-        Whether every ordered pair stands alone.
+        Whether the graph is directed, so that (i, j) and (j, i) are separate pairs.
 
     Examples
     --------
@@ -52,53 +53,53 @@ class EdgeSpace:
 
     @classmethod
     def of_mask(cls, free: BoolArray, directed: bool = False) -> EdgeSpace:
-        """The pairs where a square boolean array is True; the diagonal is never free."""
+        """Make the space of the pairs at which a square boolean array is True; the diagonal is never free."""
         counted = free & ~np.eye(len(free), dtype=bool)
         rows, columns = np.nonzero(counted if directed else np.triu(counted, 1))
         return cls(len(free), rows, columns, directed)
 
     @classmethod
     def complete(cls, n_nodes: int, directed: bool = False) -> EdgeSpace:
-        """All pairs."""
+        """Make the space of all pairs."""
         return cls.of_mask(np.ones((n_nodes, n_nodes), dtype=bool), directed)
 
     @property
     def n_free(self) -> int:
-        """How many pairs there are."""
+        """Number of free pairs."""
         return len(self.rows)
 
     @property
     def n_entries(self) -> int:
-        """How many entries of the matrix belong to a pair."""
+        """Number of entries of the matrix that belong to one pair."""
         return 1 if self.directed else 2
 
     def ends(self) -> tuple[Any, Any]:
-        """Rows and columns."""
+        """Return rows and columns."""
         return self.rows, self.columns
 
     def sources_and_targets(self) -> tuple[Any, Any]:
-        """Of every pair, the node where its edge begins and the one where it ends, which is the row that receives.
+        """Return the source and the target of every pair; the target is the row.
 
-        In an undirected graph, which has no such order, they are rows and columns.
+        In an undirected graph, where edges have no direction, these are rows and columns.
         """
         return (self.columns, self.rows) if self.directed else (self.rows, self.columns)
 
     def to(self, device: torch.device) -> EdgeSpace:
-        """The same for tensors on a device."""
+        """Return the same space for tensors on a device."""
         rows, columns = (torch.as_tensor(places, device=device) for places in (self.rows, self.columns))
         return replace(self, rows=rows, columns=columns)
 
     def select(self, chosen: Any) -> EdgeSpace:
-        """The space of some of the pairs, by their numbers or by a mask."""
+        """Return the space of some of the pairs, given by their indices or by a mask."""
         return replace(self, rows=self.rows[chosen], columns=self.columns[chosen])
 
     def joined(self, other: EdgeSpace) -> EdgeSpace:
-        """The space of these pairs and then those of another one, of the same nodes."""
+        """Return the space of these pairs followed by those of another space of the same nodes."""
         rows, columns = (np.concatenate(ends) for ends in zip(self.ends(), other.ends(), strict=True))
         return replace(self, rows=rows, columns=columns)
 
     def gather(self, matrices: Any) -> Any:
-        """The free entries (..., n_free) of matrices (..., n_nodes, n_nodes)."""
+        """Return the free entries (..., n_free) of matrices (..., n_nodes, n_nodes)."""
         return matrices[..., self.rows, self.columns]
 
     def write(self, matrices: Any, values: Any) -> None:
@@ -108,7 +109,7 @@ class EdgeSpace:
             matrices[..., self.columns, self.rows] = values
 
     def filled(self, values: Any, onto: Any) -> Any:
-        """Copies of one matrix `onto` with values (..., n_free), or one number, in the free entries."""
+        """Return copies of the matrix `onto` with values (..., n_free), or one number, in the free entries."""
         if isinstance(onto, Tensor):
             matrices: Any = onto.expand(*values.shape[:-1], *onto.shape).clone()
         else:
@@ -117,12 +118,12 @@ class EdgeSpace:
         return matrices
 
     def pull_back(self, gradients: Any) -> Any:
-        """Gradients by the free pairs (..., n_free) from those by the entries of the matrix (..., n_nodes, n_nodes)."""
+        """Convert gradients by entries (..., n_nodes, n_nodes) to gradients by free pairs (..., n_free)."""
         one_way = self.gather(gradients)
         return one_way if self.directed else one_way + gradients[..., self.columns, self.rows]
 
     def entries(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows and columns (..., n_entries) of the entries that belong to the pairs (...), given by their numbers."""
+        """Return rows and columns (..., n_entries) of the entries of pairs (...), which are given by their indices."""
         rows, columns = self.rows[pairs], self.columns[pairs]
         if self.directed:
             return rows[..., None], columns[..., None]
@@ -130,7 +131,7 @@ class EdgeSpace:
 
 
 def changed_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor) -> Tensor:
-    """Copies (chains, changes, nodes, nodes) of graphs, with amounts (chains, changes) added to some entries."""
+    """Return copies (chains, changes, nodes, nodes) of graphs, with amounts (chains, changes) added to some entries."""
     graphs = adjacency[:, None].repeat(1, rows.shape[1], 1, 1)
     flat, rows, columns = graphs.view(-1, *adjacency.shape[1:]), rows.flatten(0, 1), columns.flatten(0, 1)
     copies = torch.arange(len(flat), device=flat.device)[:, None]

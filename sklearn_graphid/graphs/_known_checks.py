@@ -1,4 +1,4 @@
-"""Checks of what is said to be known: masks, sizes, strengths, and what contradicts itself."""
+"""Validation of the known part of a graph: masks, sizes, strengths, and contradictions."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _SLICED_HINT = (
 def check_strengths(
     weights: FloatArray, mask: npt.NDArray[np.bool_], values: FloatArray, directed: bool
 ) -> FloatArray | None:
-    """The strengths of the known edges.
+    """Check and return the strengths of the known edges.
 
     Parameters
     ----------
     weights : ndarray of shape (n_nodes, n_nodes)
-        What the user says of them; nan where an edge's strength is not known. Unknown pairs are ignored.
+        What the user passed; nan where the strength of an edge is unknown. Unknown pairs are ignored.
     mask, values : ndarray of shape (n_nodes, n_nodes)
         Where pairs are known, and the edges among them, both checked.
     directed : bool
-        Whether every ordered pair stands alone.
+        Whether the graph is directed.
 
     Returns
     -------
     ndarray of shape (n_nodes, n_nodes) or None
-        The strength where a known edge's strength is known, nan elsewhere; None where none is.
+        The strengths of known edges as far as they are known, nan elsewhere; None if no strength is known.
     """
     array = as_square_array(weights, "weights")
     if array.shape != mask.shape:
@@ -62,8 +62,8 @@ def check_strengths(
     odd = strengths[(strengths == 0) | np.isinf(strengths)]
     if odd.size:
         raise ValueError(
-            f"weights holds the value {odd[0]:g} for a known edge; expected a finite number other than 0, or nan where "
-            f"the strength is not known."
+            f"weights holds the value {odd[0]:g} for a known edge; expected a finite number other than 0, or nan if "
+            f"the strength is unknown."
         )
     if not directed:
         strengths = merge_directions(strengths, "weights")
@@ -71,15 +71,15 @@ def check_strengths(
 
 
 def merge_directions(partial: FloatArray, name: str) -> FloatArray:
-    """A symmetric matrix from one that may say something of a pair in one direction only, and nan in the other."""
+    """Make a symmetric matrix from one that may give a pair in one direction only, with nan in the other."""
     first, second = partial, partial.T
     # nan is never further apart than anything.
     apart = np.abs(first - second) > 1e-6 * np.maximum(np.abs(first), np.abs(second))
     if apart.any():
         i, j = np.argwhere(apart)[0]
         raise ValueError(
-            f"{name} contradicts itself: pair ({i}, {j}) is {partial[i, j]:g} one way and {partial[j, i]:g} the other; "
-            f"expected an undirected graph. {DIRECTED_HINT}"
+            f"{name} contradicts itself: entry ({i}, {j}) is {partial[i, j]:g} but entry ({j}, {i}) is "
+            f"{partial[j, i]:g}; expected an undirected graph. {DIRECTED_HINT}"
         )
     # Both ways differ by rounding at most; one of them stands for the pair, so that the result is exactly symmetric.
     upper = np.triu(np.where(np.isnan(first), second, first))
@@ -88,26 +88,26 @@ def merge_directions(partial: FloatArray, name: str) -> FloatArray:
 
 
 def graph_refusal(name: str) -> str:
-    """Why a networkx graph does not say what is known, and what does."""
+    """Return an error message that says why a networkx graph is not enough, and what to pass instead."""
     return (
-        f"{name} is a networkx graph, which says which edges there are, but not which pairs are known to have none. "
+        f"{name} is a networkx graph, which lists the edges but not the pairs that are known to have no edge. "
         f"Pass KnownEdges.from_networkx(graph, absent=...) with the pairs that are known to have no edge (all others "
-        f"are then unknown), or a boolean mask of the known pairs with known_adjacency=graph."
+        f"are then unknown), or a boolean mask of the known pairs together with known_adjacency=graph."
     )
 
 
 def kind_refusal(name: str, is_directed: bool) -> str:
-    """Why a `KnownEdges` of the other kind does not do."""
+    """Return an error message for a `KnownEdges` that is directed and should not be, or the other way round."""
     if is_directed:
         return f"{name} is a KnownEdges of a directed graph; expected an undirected one. {DIRECTED_HINT}"
     return (
-        f"{name} is a KnownEdges of an undirected graph, but directed=True; expected one of a directed graph, as "
-        f"KnownEdges(..., directed=True), from_array(..., directed=True) and from_networkx(digraph) make it."
+        f"{name} is a KnownEdges of an undirected graph, but directed=True; expected one of a directed graph, made by "
+        f"KnownEdges(..., directed=True), from_array(..., directed=True) or from_networkx(digraph)."
     )
 
 
 def check_mask(square: Any, directed: bool) -> npt.NDArray[np.bool_]:
-    """Where pairs are known, as booleans; symmetric unless directed."""
+    """Check the mask of known pairs, and return it as booleans; it must be symmetric unless directed."""
     square = as_square_array(square, "mask")
     if not np.isin(square, (0, 1)).all():
         raise ValueError("mask holds values other than True and False; expected a boolean array.")
@@ -115,13 +115,14 @@ def check_mask(square: Any, directed: bool) -> npt.NDArray[np.bool_]:
     if not directed and (array != array.T).any():
         i, j = np.argwhere(array != array.T)[0]
         raise ValueError(
-            f"mask is not symmetric: pair ({i}, {j}) is known one way and unknown the other. {DIRECTED_HINT}"
+            f"mask is not symmetric: entry ({i}, {j}) is {array[i, j]} but entry ({j}, {i}) is {array[j, i]}. "
+            f"{DIRECTED_HINT}"
         )
     return array
 
 
 def check_size(matrix: NamedMatrix, n_nodes: int, node_names: Names | None, name: str, reference: str) -> None:
-    """Refuse a matrix that is not of these nodes."""
+    """Raise ValueError unless the matrix is of these nodes."""
     # Names that differ say more than numbers that do.
     node_order(matrix.names, node_names, name, reference)
     if matrix.values.shape != (n_nodes, n_nodes):

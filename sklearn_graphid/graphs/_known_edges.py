@@ -1,4 +1,4 @@
-"""What is known of a graph: for every pair of nodes an edge, no edge, or nothing."""
+"""The known part of a graph: every pair of nodes has an edge, has none, or is unknown."""
 
 from __future__ import annotations
 
@@ -46,33 +46,33 @@ __all__ = ["KnownEdges", "is_directed", "names_of_known"]
 class KnownEdges:
     """The known part of an adjacency matrix.
 
-    It has no length and no shape on purpose: scikit-learn's cross-validation slices everything that looks
-    like an array with as many rows as there are samples, and a graph with as many nodes as there are
-    experiments would be torn. A `KnownEdges` passes through untouched.
+    It deliberately has no length and no shape: scikit-learn's cross-validation slices everything that looks like an
+    array with as many rows as there are samples, so it would slice the matrix of a graph that has as many nodes as
+    there are experiments. A `KnownEdges` is passed through whole.
 
-    Where it carries the names of the nodes, it is matched by name with whatever else does: the columns of X and Y,
-    and the true graph in metrics and displays.
+    If it carries the names of the nodes, it is matched by name with everything else that has names: the columns of X
+    and Y, and the true graph in metrics and displays.
 
     In a directed graph, an edge from source to target means that the target's output depends on the source's input.
-    Matrices are those of the filters, A in y = h(A) x, so this edge stands at A[target, source]: a row receives, a
-    column sends. Edge lists and networkx graphs name the source first, as they do everywhere.
+    Matrices follow the convention of the filters, A in y = h(A) x, so this edge is the entry A[target, source]: rows
+    receive, columns send. Edge lists and networkx graphs name the source first, as usual.
 
     Parameters
     ----------
     mask : array-like of bool of shape (n_nodes, n_nodes)
-        True where the pair is known. Symmetric unless `directed`; the diagonal may say either, as no node has an edge
-        to itself.
+        True where the pair is known. Symmetric unless `directed`. The diagonal may be either, because no node has an
+        edge to itself.
     values : array, sparse matrix, DataFrame or networkx graph of shape (n_nodes, n_nodes)
-        The adjacency matrix, 0 or 1 where `mask` is True. What stands elsewhere is ignored.
+        The adjacency matrix, 0 or 1 where `mask` is True. All other entries are ignored.
     names : sequence, default=None
-        Names of the nodes, each once. None: those that `mask`, `values` or `weights` carry, if any.
+        Names of the nodes, all different. If None, the names that `mask`, `values` or `weights` carry, if any.
     weights : array, sparse matrix, DataFrame or networkx graph of shape (n_nodes, n_nodes), default=None
-        The strengths of the known edges, nan where an edge is known but its strength is not. 0 or nan where there is
-        known to be no edge; what stands at unknown pairs is ignored. An edge of a networkx graph has its strength in
-        the attribute "weight". The attribute holds the strength where a known edge's strength is known, and nan
-        elsewhere; it is None where no strength is known.
+        The strengths of the known edges: nan for an edge of unknown strength, 0 or nan for a pair that is known to have
+        no edge. Entries of unknown pairs are ignored. In a networkx graph, the strength of an edge is its attribute
+        "weight". The attribute `weights` of the object holds the known strengths and nan elsewhere; it is None if no
+        strength is known.
     directed : bool, default=False
-        Whether every ordered pair stands alone.
+        Whether the graph is directed, so that (i, j) and (j, i) are separate pairs.
 
     Examples
     --------
@@ -107,7 +107,9 @@ class KnownEdges:
         if array.shape != is_known.shape:
             raise ValueError(f"values has shape {array.shape} but mask has shape {is_known.shape}.")
         if names is not None and len(names) != len(is_known):
-            raise ValueError(f"names has {len(names)} entries but mask has {len(is_known)} nodes; expected one each.")
+            raise ValueError(
+                f"names has {len(names)} entries but mask has {len(is_known)} nodes; expected one name for each node."
+            )
         array = check_adjacency(np.where(is_known, array, 0.0), "the known part of values", directed=directed)
         np.fill_diagonal(is_known, True)
         strengths = None
@@ -125,23 +127,23 @@ class KnownEdges:
 
     @classmethod
     def from_array(cls, partial: Any, weighted: bool = False, directed: bool = False) -> KnownEdges:
-        """Read a matrix that holds 0 or 1 where the pair is known and nan where it is not.
+        """Read a matrix that holds 0 or 1 where the pair is known and nan where it is unknown.
 
-        In an undirected graph a pair may be given in one direction only (the other being nan).
+        In an undirected graph a pair may be given in one direction only, with nan in the other.
 
         Parameters
         ----------
         partial : array-like or DataFrame of shape (n_nodes, n_nodes)
-            The partially known adjacency matrix. The columns and the index of a DataFrame name the nodes.
+            The partially known adjacency matrix. The columns and the index of a DataFrame are the names of the nodes.
         weighted : bool, default=False
             Whether numbers other than 0 are the strengths of edges.
         directed : bool, default=False
-            Whether every ordered pair stands alone; the edge from j to i stands in row i and column j.
+            Whether the graph is directed; the edge from j to i is the entry in row i and column j.
 
         Returns
         -------
         KnownEdges
-            What is known.
+            The known part of the graph.
 
         Examples
         --------
@@ -154,17 +156,17 @@ class KnownEdges:
         if is_networkx(partial):
             raise TypeError(graph_refusal("partial"))
         check_flag(weighted, "weighted")
-        return cls._from_partial(read_matrix(partial, "known_mask"), weighted, check_flag(directed, "directed"))
+        return cls._from_partial(read_matrix(partial, "partial"), "partial", weighted, check_flag(directed, "directed"))
 
     @classmethod
-    def _from_partial(cls, partial: NamedMatrix, weighted: bool, directed: bool) -> KnownEdges:
-        array = as_square_array(partial, "known_mask")
+    def _from_partial(cls, partial: NamedMatrix, name: str, weighted: bool, directed: bool) -> KnownEdges:
+        array = as_square_array(partial, name)
         odd = array[np.isinf(array)] if weighted else array[~(np.isnan(array) | (array == 0) | (array == 1))]
         if odd.size:
             expected = "finite numbers" if weighted else "0, 1"
             hint = "" if weighted else " For strengths of edges, see KnownEdges.from_array(..., weighted=True)."
-            raise ValueError(f"known_mask holds the value {odd[0]:g}; expected {expected}, or nan where unknown.{hint}")
-        strengths = array if directed else merge_directions(array, "known_mask")
+            raise ValueError(f"{name} holds the value {odd[0]:g}; expected {expected}, or nan where unknown.{hint}")
+        strengths = array if directed else merge_directions(array, name)
         mask = ~np.isnan(strengths)
         return cls(mask, mask & (strengths != 0), partial.names, strengths if weighted else None, directed)
 
@@ -174,28 +176,28 @@ class KnownEdges:
     ) -> KnownEdges:
         """Read a graph whose edges are known to exist.
 
-        A graph says nothing of the pairs without an edge. Those that are known to have none are listed in `absent`;
-        all others are unknown.
+        A graph does not say which pairs are known to have no edge. List those in `absent`; all other pairs without an
+        edge are unknown.
 
         Parameters
         ----------
         graph : networkx.Graph or networkx.DiGraph
-            Its edges are known to exist. A DiGraph makes the result directed; its edge from u to v means that the
-            output of v depends on the input of u.
+            The graph whose edges are known to exist. A DiGraph makes the result directed; its edge from u to v means
+            that the output of v depends on the input of u.
         absent : list of pairs of nodes, networkx graph or None, default=None
-            Pairs that are known to have no edge; the edges of a graph stand for such pairs. Where `graph` is directed
-            they are ordered, (source, target).
+            Pairs that are known to have no edge, as a list or as the edges of a graph. If `graph` is directed, pairs
+            are ordered: (source, target).
         nodes : sequence or DataFrame, default=None
-            All nodes, in the order that is wanted: their names, or a DataFrame whose columns they are. None: the nodes
-            of `graph`, and those that only `absent` mentions.
+            Names of all nodes in the desired order, or a DataFrame whose columns are the nodes. If None, the nodes of
+            `graph`, followed by those that only `absent` mentions.
         weight : str or None, default=None
-            The attribute of an edge that holds its strength; that of an edge without it is unknown. None: no strength
-            is known.
+            Name of the edge attribute that holds the strength; the strength of an edge without it is unknown. If None,
+            all strengths are unknown.
 
         Returns
         -------
         KnownEdges
-            What is known, with the names of the nodes.
+            The known part of the graph, with the names of the nodes.
 
         Examples
         --------
@@ -241,20 +243,21 @@ class KnownEdges:
         source, target : str, default="source" and "target"
             The columns with the two nodes of a pair, in either order unless `directed`.
         present : str or None, default="present"
-            The column that says whether there is an edge: True or False, 1 or 0, "present" or "absent". None: every
+            The column that says whether there is an edge: True or False, 1 or 0, "present" or "absent". If None, every
             row is an edge.
         nodes : sequence or DataFrame, default=None
-            All nodes, in the order that is wanted: their names, or a DataFrame whose columns they are. None: the nodes
-            of the table.
+            Names of all nodes in the desired order, or a DataFrame whose columns are the nodes. If None, the nodes of
+            the table.
         weight : str or None, default=None
-            The column with the strengths of the edges, nan where the strength is not known. None: no strength is known.
+            The column with the strengths of the edges, nan where the strength is unknown. If None, all strengths are
+            unknown.
         directed : bool, default=False
-            Whether every ordered pair stands alone: the target's output depends on the source's input.
+            Whether the graph is directed: the target's output depends on the source's input.
 
         Returns
         -------
         KnownEdges
-            What is known, with the names of the nodes. Pairs without a row are unknown.
+            The known part of the graph, with the names of the nodes. Pairs without a row are unknown.
 
         Examples
         --------
@@ -276,7 +279,7 @@ class KnownEdges:
 
     @classmethod
     def nothing(cls, n_nodes: int, names: Names | None = None, directed: bool = False) -> KnownEdges:
-        """Nothing is known of `n_nodes` nodes."""
+        """Make a `KnownEdges` of `n_nodes` nodes of which all pairs are unknown."""
         if isinstance(n_nodes, bool) or not isinstance(n_nodes, Integral) or n_nodes < 1:
             raise ValueError(f"n_nodes={n_nodes!r}; expected an integer of at least 1.")
         return cls(np.eye(n_nodes, dtype=bool), np.zeros((n_nodes, n_nodes)), names, directed=directed)
@@ -294,35 +297,38 @@ class KnownEdges:
         directed: bool | None = None,
         weighted: bool = False,
     ) -> KnownEdges:
-        """Turn any of the accepted ways to say what is known into a `KnownEdges` of `n_nodes` nodes.
+        """Convert any accepted description of the known pairs to a `KnownEdges` of `n_nodes` nodes.
 
         Parameters
         ----------
         known_mask : KnownEdges, array, DataFrame or None
-            A `KnownEdges`; an array with 0, 1 and nan; a boolean array together with `known_adjacency`; or
-            None for nothing known.
+            A `KnownEdges`; an array with 0, 1 and nan; a boolean array together with `known_adjacency`; or None if
+            nothing is known.
         known_adjacency : array, sparse matrix, DataFrame, networkx.Graph or None
             The values that go with a boolean `known_mask`.
         n_nodes : int
-            How many nodes there are.
+            Number of nodes.
         node_names : tuple or None
-            Their names, in the order that is wanted.
+            Names of the nodes, in the desired order.
         name, reference : str
-            What error messages call `known_mask`, and the argument that sets the number and names of the nodes.
+            The names that error messages use for `known_mask`, and for the argument that sets the number and names of
+            the nodes.
         directed : bool or None
-            Whether the graph is directed; a `KnownEdges` that is not of this kind is an error. None: as `known_mask`
-            is, where it is a `KnownEdges`, and else undirected.
+            Whether the graph is directed; a `KnownEdges` of the other kind is an error. If None, it is directed if
+            `known_mask` is a `KnownEdges` of a directed graph.
         weighted : bool
             Whether numbers other than 0 in an array are the strengths of edges.
 
         Returns
         -------
         KnownEdges
-            What is known, in the order of `node_names`.
+            The known part of the graph, in the order of `node_names`.
         """
         if known_mask is None:
             if known_adjacency is not None:
-                raise ValueError(f"known_adjacency was given without {name}; expected a boolean {name} with it.")
+                raise ValueError(
+                    f"known_adjacency was given without {name}; expected a boolean {name} (True = known) with it."
+                )
             return cls.nothing(n_nodes, node_names, bool(directed))
         if is_networkx(known_mask):
             raise TypeError(graph_refusal(name))
@@ -337,7 +343,10 @@ class KnownEdges:
                 check_size(adjacency, n_nodes, names, "known_adjacency", reference)
             known = cls._from_raw(mask, adjacency, is_boolean(known_mask), node_names, name, bool(directed), weighted)
         elif known_adjacency is not None:
-            raise ValueError(f"known_adjacency was given, but {name} is a KnownEdges and holds the values.")
+            raise ValueError(
+                f"known_adjacency was given, but {name} is a KnownEdges and holds the values already; expected "
+                f"known_adjacency=None."
+            )
         elif directed is not None and directed != known_mask.directed:
             raise ValueError(kind_refusal(name, known_mask.directed))
         else:
@@ -348,7 +357,7 @@ class KnownEdges:
     def of_graph(
         cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str, directed: bool | None = None
     ) -> KnownEdges:
-        """What was known of a whole graph, in the order of `node_names`; a boolean `known` says only where."""
+        """Read what was known of a fully known graph, in the order of `node_names`; `known` may be a boolean mask."""
         values = (
             graph
             if known is not None and not (isinstance(known, cls) or is_networkx(known)) and is_boolean(known)
@@ -378,12 +387,15 @@ class KnownEdges:
         if adjacency is None:
             if is_boolean:
                 raise ValueError(
-                    f"{name} is boolean, which says where pairs are known but not what they are; expected "
+                    f"{name} is boolean, which says which pairs are known but not whether they have edges; expected "
                     f"known_adjacency with it, or an array with 0, 1 and nan."
                 )
-            return cls._from_partial(mask, weighted, directed)
+            return cls._from_partial(mask, name, weighted, directed)
         if not is_boolean:
-            raise ValueError(f"known_adjacency goes with a boolean {name} (True = known); this one is not boolean.")
+            raise ValueError(
+                f"known_adjacency goes with a boolean {name} (True = known), but {name} is not boolean; expected a "
+                f"boolean {name}, or known_adjacency=None."
+            )
         weights = adjacency if weighted else None
         if weighted:
             is_edge = (adjacency.values != 0).astype(np.float64)
@@ -400,7 +412,10 @@ class KnownEdges:
             self._refuse_missing_nodes(node_names, name, reference)
         order = node_order(self.names, node_names, name, reference)
         if self.n_nodes != n_nodes:
-            raise ValueError(f"{name} is a KnownEdges of {self.n_nodes} nodes but {reference} has {n_nodes} nodes.")
+            raise ValueError(
+                f"{name} is a KnownEdges of {self.n_nodes} nodes but {reference} has {n_nodes} nodes; expected as "
+                f"many nodes."
+            )
         if node_names is None or (order is None and self.names == node_names):
             return self
         places = slice(None) if order is None else np.ix_(order, order)
@@ -415,35 +430,35 @@ class KnownEdges:
         ]
         if len(missing) == len(node_names) - self.n_nodes:
             raise ValueError(
-                f"{name} lacks nodes of {reference}: {in_words(missing)}. A node without a known pair has to be named "
+                f"{name} lacks nodes of {reference}: {in_words(missing)}. Nodes without a known pair must be listed "
                 f"too, as in KnownEdges.from_networkx(graph, nodes=X.columns)."
             )
 
     @property
     def n_nodes(self) -> int:
-        """The number of nodes."""
+        """Number of nodes."""
         return int(self.mask.shape[0])
 
     @cached_property
     def space(self) -> EdgeSpace:
-        """The unknown pairs, which are free."""
+        """The unknown pairs, as an `EdgeSpace`."""
         return EdgeSpace.of_mask(~self.mask, self.directed)
 
     @property
     def n_unknown(self) -> int:
-        """How many pairs are unknown."""
+        """Number of unknown pairs."""
         return self.space.n_free
 
     def unknown_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows and columns of the unknown pairs; row < column unless directed."""
+        """Return rows and columns of the unknown pairs; row < column unless directed."""
         return self.space.rows, self.space.columns
 
     def known_pairs(self) -> EdgeSpace:
-        """The pairs that are known."""
+        """Return the pairs that are known."""
         return EdgeSpace.of_mask(self.mask, self.directed)
 
     def edges(self) -> EdgeSpace:
-        """The pairs that are known to have an edge."""
+        """Return the pairs that are known to have an edge."""
         return EdgeSpace.of_mask(self.values == 1, self.directed)
 
     @property
@@ -453,42 +468,43 @@ class KnownEdges:
 
     @property
     def smallest_weight(self) -> float | None:
-        """The smallest strength that is known, below zero where any is; None where none is known."""
+        """The smallest known strength (the most negative one if there are any); None if no strength is known."""
         return None if self.weights is None else float(np.nanmin(self.weights))
 
     def known_weights(self) -> FloatArray:
-        """The strengths that are known, and zero elsewhere."""
+        """Return the known strengths, and zero elsewhere."""
         return np.zeros(self.mask.shape) if self.weights is None else np.nan_to_num(self.weights)
 
     def edges_with_weight(self) -> EdgeSpace:
-        """The known edges whose strength is known."""
+        """Return the known edges whose strength is known."""
         return EdgeSpace.of_mask(self.known_weights() != 0, self.directed)
 
     def edges_without_weight(self) -> EdgeSpace:
-        """The known edges whose strength is not known."""
+        """Return the known edges whose strength is unknown."""
         return EdgeSpace.of_mask((self.values == 1) & (self.known_weights() == 0), self.directed)
 
     def to_array(self, weighted: bool = False) -> FloatArray:
-        """The partially known matrix: 0 and 1, and nan where unknown.
+        """Return the partially known matrix: 0 and 1, and nan where unknown.
 
         Parameters
         ----------
         weighted : bool, default=False
-            Whether edges are told by their strengths, and not by ones. An edge whose strength is not known is then an
-            error, as nan stands for a pair of which nothing is known.
+            Whether the entries of edges are their strengths instead of 1. A known edge of unknown strength is then an
+            error, because nan stands for an unknown pair.
 
         Returns
         -------
         ndarray of shape (n_nodes, n_nodes)
-            What `from_array` reads.
+            A matrix that `from_array` reads.
         """
         if not weighted:
             return np.where(self.mask, self.values, np.nan)
         n_unknown = self._n_edges - self._n_strengths
         if n_unknown:
             raise ValueError(
-                f"the strengths of {n_unknown} known edges are not known, which a matrix with nan for unknown pairs "
-                f"cannot tell; expected weighted=False, and see the attribute weights."
+                f"weighted=True, but the strengths of {n_unknown} known edges are unknown, which this matrix cannot "
+                f"express because nan stands for an unknown pair; expected weighted=False. The known strengths are in "
+                f"the attribute weights."
             )
         strengths = self.values if self.weights is None else np.where(self.values == 1, self.weights, 0.0)
         return np.where(self.mask, strengths, np.nan)
@@ -502,7 +518,7 @@ class KnownEdges:
         return 0 if self.weights is None else EdgeSpace.of_mask(np.isfinite(self.weights), self.directed).n_free
 
     def fill(self, pairs: npt.ArrayLike) -> FloatArray:
-        """Fill the unknown pairs, in the order of `unknown_pairs`, on top of what is known.
+        """Fill in values for the unknown pairs, in the order of `unknown_pairs`, and keep the known pairs.
 
         Parameters
         ----------
@@ -516,7 +532,9 @@ class KnownEdges:
         """
         values = np.asarray(pairs, dtype=np.float64)
         if values.ndim and values.shape[-1] != self.n_unknown:
-            raise ValueError(f"pairs has shape {values.shape}; expected (..., {self.n_unknown}), one per unknown pair.")
+            raise ValueError(
+                f"pairs has shape {values.shape}; expected (..., {self.n_unknown}), one value for each unknown pair."
+            )
         filled: FloatArray = self.space.filled(values, self.values)
         return filled
 
@@ -528,7 +546,7 @@ class KnownEdges:
 
 
 def is_directed(known: Any, directed: bool | None) -> bool:
-    """Whether a graph is directed: as was said, else as in what is known, else not."""
+    """Whether a graph is directed: as `directed` says; if it is None, as `known` is; else not."""
     if directed is not None:
         return check_flag(directed, "directed")
     return isinstance(known, KnownEdges) and known.directed

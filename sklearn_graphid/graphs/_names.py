@@ -1,7 +1,7 @@
 """Names of nodes: how they are compared, and how one argument is put in the order of another.
 
-Wherever two arguments carry names (the columns and the index of a DataFrame, the nodes of a networkx graph), they are
-matched by name. Where only one does, they are matched by position, as scikit-learn does.
+If two arguments carry names (the columns and the index of a DataFrame, the nodes of a networkx graph), they are matched
+by name. If only one does, they are matched by position, as scikit-learn does.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def check_names(names: Any, argument: str) -> Names:
     checked = tuple(names)
     for name in checked:
         if not isinstance(name, Hashable):
-            raise TypeError(
-                f"{argument} holds {name!r}, which cannot be looked up; expected a str, a number or a tuple."
-            )
+            raise TypeError(f"{argument} holds {name!r}, which is not hashable; expected a str, a number or a tuple.")
     twice = [name for name, n_times in Counter(checked).items() if n_times > 1]
     if twice:
         raise ValueError(f"{argument} has the name {twice[0]!r} twice; expected a different name for every node.")
@@ -113,7 +111,7 @@ def node_order(names: Names | None, reference: Names | None, argument: str, refe
         return None
     raise ValueError(
         f"{argument} and {reference_argument} do not name the same nodes: {differing_names(names, reference)} Nodes "
-        f"are matched by name where both have names; pass an array without names to match by position."
+        f"are matched by name if both have names; to match by position, pass an array without names."
     )
 
 

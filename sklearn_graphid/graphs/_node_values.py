@@ -1,4 +1,4 @@
-"""Numbers that belong to nodes, one for each: by name where they carry names, else by position."""
+"""Numbers that belong to nodes, one for each: matched by name if they carry names, else by position."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Checks at the border: what the user hands over becomes numpy arrays, or an error that says why not.
+"""Validation of graphs that users pass: they become numpy arrays, or an error says why not.
 
-In a directed graph, an edge from source to target stands at A[target, source]: that is how A acts in y = h(A) x, where
-the target's output depends on the source's input. Arrays, sparse matrices and frames are taken as A; the edges of a
-networkx.DiGraph, whose own matrices have it the other way round, are put where A has them.
+In a directed graph, an edge from source to target is the entry A[target, source]: that is how A acts in y = h(A) x,
+where the target's output depends on the source's input. Arrays, sparse matrices and frames are taken as A. The matrices
+that networkx makes of a DiGraph are the transpose of A, so its edges are placed by source and target.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _is_range(axis: Any) -> bool:
 
 
 def refuse_dates(data: Any, name: str) -> None:
-    """Raise TypeError for dates and durations, which numpy would turn into numbers of nanoseconds without a word."""
+    """Raise TypeError for dates and durations, which numpy would silently convert to nanoseconds."""
     for dtype in _element_types(data):
         is_temporal = getattr(dtype, "is_temporal", None)  # of polars
         if getattr(dtype, "kind", "") in ("m", "M") or (callable(is_temporal) and is_temporal()):
@@ -246,7 +246,9 @@ def check_edge_probabilities(
     """
     array = as_square_array(probabilities, name).copy()
     if len(array) != n_nodes:
-        raise ValueError(f"{name} has shape {array.shape} but there are {n_nodes} nodes.")
+        raise ValueError(
+            f"{name} has shape {array.shape} but there are {n_nodes} nodes; expected ({n_nodes}, {n_nodes})."
+        )
     np.fill_diagonal(array, 0.0)
     if not ((array >= 0) & (array <= 1)).all():
         odd = array[~((array >= 0) & (array <= 1))][0]

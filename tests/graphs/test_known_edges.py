@@ -130,7 +130,7 @@ def test_fill_wants_one_value_for_each_pair(shape):
         (FULL_MASK, np.zeros((4, 4)), r"values has shape \(4, 4\) but mask has shape \(3, 3\)"),
         (FULL_MASK * 0.5, TRIANGLE, "mask holds values other than True and False"),
         (PARTIAL, TRIANGLE, "mask holds values other than True and False; expected a boolean array"),
-        (np.triu(FULL_MASK), TRIANGLE, r"mask is not symmetric: pair \(0, 1\) is known one way"),
+        (np.triu(FULL_MASK), TRIANGLE, r"mask is not symmetric: entry \(0, 1\) is True but entry \(1, 0\) is False"),
         (FULL_MASK, np.triu(TRIANGLE), "the known part of values is not symmetric"),
         (FULL_MASK, 0.5 * TRIANGLE, "the known part of values holds the value 0.5"),
         (FULL_MASK, np.eye(3), "the known part of values has a self-loop at node 0"),
@@ -147,13 +147,13 @@ def test_wrong_parts_are_refused(mask, values, message):
 @pytest.mark.parametrize(
     ("partial", "message"),
     [
-        (PARTIAL[:2], r"known_mask has shape \(2, 3\); expected a square matrix"),
+        (PARTIAL[:2], r"partial has shape \(2, 3\); expected a square matrix"),
         (
             np.where(PARTIAL == 1, 2, PARTIAL),
-            "known_mask holds the value 2; expected 0, 1, or nan where unknown",
+            "partial holds the value 2; expected 0, 1, or nan where unknown",
         ),
-        (np.where(PARTIAL == 1, np.inf, PARTIAL), "known_mask holds the value inf"),
-        (np.triu(TRIANGLE), r"known_mask contradicts itself: pair \(0, 1\) is 1 one way and 0 the other"),
+        (np.where(PARTIAL == 1, np.inf, PARTIAL), "partial holds the value inf"),
+        (np.triu(TRIANGLE), r"partial contradicts itself: entry \(0, 1\) is 1 but entry \(1, 0\) is 0"),
         (np.eye(3), "self-loop at node 0"),
     ],
 )
@@ -163,7 +163,7 @@ def test_wrong_partial_matrices_are_refused(partial, message):
 
 
 def test_no_matrix_at_all_is_a_type_error():
-    with pytest.raises(TypeError, match="known_mask is a str that does not convert"):
+    with pytest.raises(TypeError, match="partial is a str that does not convert"):
         KnownEdges.from_array("known")
 
 
@@ -195,7 +195,7 @@ def test_a_whole_network_may_be_known():
             "known_adjacency was given, but known_mask is a KnownEdges and holds",
         ),
         (KnownEdges.nothing(4), None, "known_mask is a KnownEdges of 4 nodes but X has 3 nodes"),
-        (FULL_MASK, None, "known_mask is boolean, .* not what they are; expected known_adjacency with it"),
+        (FULL_MASK, None, "known_mask is boolean, .* not whether they have edges; expected known_adjacency with it"),
         (FULL_MASK.tolist(), None, "known_mask is boolean"),
         (sparse.csr_array(FULL_MASK), None, "known_mask is boolean"),
         (PARTIAL, TRIANGLE, "known_adjacency goes with a boolean known_mask"),

@@ -166,13 +166,13 @@ def test_prediction_for_another_number_of_nodes(identifier, ring_experiments):
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        (partial(p0_2=1), r"contradicts itself: pair \(0, 2\) is 1 one way and 0 the other"),
+        (partial(p0_2=1), r"contradicts itself: entry \(0, 2\) is 1 but entry \(2, 0\) is 0"),
         (partial(p1_1=1), "self-loop at node 1"),
         (partial(p0_1=0.5, p1_0=0.5), "holds the value 0.5; expected 0, 1, or nan"),
         (partial(p0_1=-1), "holds the value -1; expected 0, 1, or nan"),
         (partial(p0_1=np.inf), "holds the value inf"),
         (2 * partial(), "holds the value 2"),
-        (np.ones((6, 6), dtype=bool), "boolean, which says where pairs are known but not what they are"),
+        (np.ones((6, 6), dtype=bool), "boolean, which says which pairs are known but not whether they have edges"),
         (np.zeros((5, 5)), r"known_mask has shape \(5, 5\) but X has 6 nodes.*KnownEdges"),
         (np.zeros((4, 6)), r"known_mask has shape \(4, 6\) but X has 6 nodes.*KnownEdges"),
         (np.zeros(36), r"known_mask has shape \(36,\).*KnownEdges"),
@@ -209,7 +209,7 @@ def test_known_adjacency_is_refused(identifier, adjacency, words, ring_experimen
 def test_asymmetric_boolean_mask_is_refused(identifier, ring, ring_experiments):
     mask = np.ones((6, 6), dtype=bool)
     mask[2, 4] = False
-    with pytest.raises(ValueError, match=r"mask is not symmetric: pair \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"mask is not symmetric: entry \(2, 4\)"):
         identifier.fit(*ring_experiments, mask, ring)
 
 
