@@ -1,17 +1,18 @@
 """
-All methods, side by side
-=========================
+Comparing all methods
+=====================
 
-Seven ways to find a network have the same ``fit`` and the same results. ``compare_identifiers`` runs any of them on
-many systems and draws how well they did. That is also the way to try a method of your own against the rest, or to see
-how many experiments *your* kind of system needs before anything is measured.
+Seven methods for finding a graph have the same ``fit`` and the same results. ``compare_identifiers`` runs any of them
+on many systems and plots how well they did. You can also use it to compare a method of your own with the others, or to
+see how many experiments *your* kind of system needs before you measure anything.
 """
 
 # %%
-# Systems whose truth is known
-# ----------------------------
-# Small grids of 16 to 25 nodes, a quarter of the pairs hidden, a weak polynomial process, and 5, 15 or 60
-# experiments. Four networks for each: enough to see what is large, too few for the second digit.
+# Systems whose true graph is known
+# ---------------------------------
+# The systems are small grids of 16 to 25 nodes, with a quarter of the pairs hidden, a weak polynomial process, and 5,
+# 15 or 60 experiments. There are four graphs for each: enough to see large differences, but too few for the second
+# digit.
 
 from sklearn_graphid import System
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
@@ -28,8 +29,8 @@ for seed, network in enumerate(grids):
 # %%
 # The methods
 # -----------
-# Three that know the filter, and four that take other ways; :doc:`/guide/competitors` says which. All are told the
-# same.
+# Three of the methods use the filter to find the graph, and four take other approaches; see :doc:`/guide/competitors`.
+# All are given the same known pairs.
 
 from sklearn_graphid import (
     AdamSystemIdentifier,
@@ -58,7 +59,7 @@ comparison = compare_identifiers(methods, systems)
 # %%
 # The figure
 # ----------
-# Means over the networks, with standard errors. Both axes are measured on the hidden pairs alone.
+# The figure shows means over the graphs, with standard errors. Both measures are computed on the hidden pairs only.
 
 import matplotlib.pyplot as plt
 
@@ -66,9 +67,9 @@ comparison.plot(measures=["edge_f1", "edge_roc_auc"])
 plt.show()
 
 # %%
-# With few experiments the prior helps, with many everything that knows the filter is right. Smooth signals is at one
-# half throughout: on these grids the outputs of connected nodes are no more alike than those of others, and it says so
-# by giving every pair the same probability.
+# With few experiments the prior helps. With many, all methods that use the filter are right. The method for smooth
+# signals stays at one half throughout: on these grids the outputs of connected nodes are no more alike than those of
+# others, and so it gives every pair the same probability.
 #
 # The table
 # ---------
@@ -78,7 +79,7 @@ plt.show()
 comparison.table(measures=["edge_f1", "theta_nrmse"]).round(2)
 
 # %%
-# Time is the other side. The quickest take hundredths of a second, and can be tried on everything before the sampling
-# begins.
+# Methods also differ in run time. The fastest take hundredths of a second, so you can try them on everything before you
+# start sampling.
 
 comparison.frame.groupby("method")["seconds"].mean().sort_values().round(2)

@@ -2,15 +2,17 @@
 Did the run mix?
 ================
 
-A run is to be believed when another one, started elsewhere, would tell the same story. The chains of one run start in
-different places, so how much they differ says how much another run would. That is what the package warns by.
+You can trust a run if another one, from other starting points, would give the same result. The chains of one run start
+in different places, so their differences show how much another run would differ. The package bases its warnings on
+this.
 """
 
 # %%
 # One system, a short run and a long one
 # --------------------------------------
-# The process is weak and there are six experiments, so the outputs say little and the chains need time. The
-# short run has four chains of ten sweeps, the long run sixteen chains of a hundred and sixty.
+# The process is weak and there are six experiments, so the outputs carry little information and the chains need time.
+# The short run has four chains with five annealing levels of one Langevin step each. The long run has sixteen chains
+# with twenty levels of four steps each. Both then make the default of 20 sweeps.
 
 import warnings
 
@@ -36,17 +38,18 @@ with warnings.catch_warnings(record=True) as caught:
 print(*(warning.message for warning in caught), sep="\n")
 
 # %%
-# The warning says what to do. How many pairs another run would change is in ``diagnostics_`` and in the report, which
-# also says how many chains it takes. The long run gives no warning.
+# The warning says what to do. The expected number of pairs that another run would change is in ``diagnostics_`` and in
+# the report, which also recommends a number of chains. The long run gives no warning.
 
 long = run(16, 20, 4, random_state=0)
 
 # %%
 # In numbers
 # ----------
-# ``n_changes_expected`` is how many pairs another run would put on the other side of one half. R-hat is how much more
-# the chains differ among one another than each from itself; near 1 every chain has seen everything. It may stay above
-# that where the answer is good, for the *average* of many chains can be right although each has seen a part.
+# ``n_changes_expected`` is the expected number of pairs that another run would put on the other side of one half. R-hat
+# compares the variation between chains with the variation within a chain; near 1, every chain has explored the whole
+# posterior. It may stay above 1 although the result is good, because the *average* of many chains can be right even if
+# each chain has explored only a part.
 
 for name, fitted in (("short", short), ("long", long)):
     changes = fitted.diagnostics_["n_changes_expected"]
@@ -55,14 +58,15 @@ for name, fitted in (("short", short), ("long", long)):
     print(f"{name}: {changes:.1f} changes expected, largest error of a probability {error:.2f}, R-hat {r_hat:.2f}")
 
 # %%
-# Is it true? Run again and count
-# -------------------------------
-# Four chains are few to say how much chains differ: a single forecast is rough, and these come out a little low.
+# Check it by running again
+# -------------------------
+# Four chains are too few to measure well how much chains differ: a single forecast is rough, and these come out a
+# little low.
 
 from itertools import combinations
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # they warn as well, most of them
+    warnings.simplefilter("ignore")  # most of them give warnings as well
     others = [run(4, 5, 1, seed) for seed in range(1, 5)]
 counts = [abs(one.adjacency_ - other.adjacency_).sum() / 2 for one, other in combinations([short, *others], 2)]
 print(f"five short runs: two of them differ in {sum(counts) / len(counts):.1f} pairs on average")
@@ -70,10 +74,10 @@ expected = [fitted.diagnostics_["n_changes_expected"] for fitted in [short, *oth
 print(f"each of them alone expected {min(expected):.1f} to {max(expected):.1f}")
 
 # %%
-# In pictures
-# -----------
-# A thin line is a chain. In the short run the chains have barely met when it ends. In the long run they wander through
-# the same range again and again, and what was drawn at the end no longer depends on where a chain began.
+# In figures
+# ----------
+# Each thin line is a chain. In the short run, the chains have barely met when it ends. In the long run they move
+# through the same range again and again, and the final draws no longer depend on where a chain started.
 
 import matplotlib.pyplot as plt
 
@@ -88,7 +92,7 @@ plt.show()
 # %%
 # What a longer run changes
 # -------------------------
-# A bar is the Monte Carlo error of a probability: two standard errors, from how far the chains differ.
+# The bars show the Monte Carlo error of a probability: two standard errors, estimated from how much the chains differ.
 
 rows, columns = known.unknown_pairs()
 figure, ax = plt.subplots(figsize=(4.6, 4.6), layout="constrained")

@@ -1,15 +1,15 @@
 """
-Which process was it? Ask cross-validation
-==========================================
+Choosing the process by cross-validation
+========================================
 
-The identifier has to be told what kind of process runs on the network. If you do not know, try several kinds and see
-which of them predicts experiments that it was not fitted to. That is what ``GridSearchCV`` does.
+The identifier needs to know what kind of process runs on the graph. If you do not know, try several kinds and see which
+one best predicts experiments that it was not fitted to. ``GridSearchCV`` does this.
 """
 
 # %%
-# A system whose process we keep to ourselves
-# -------------------------------------------
-# It is a polynomial of order 2.
+# A system whose process is treated as unknown
+# --------------------------------------------
+# The process is a polynomial of order 2, but the search does not use this.
 
 import networkx as nx
 
@@ -22,14 +22,14 @@ known = hide_edges(network, fraction=0.25, random_state=0)
 # %%
 # The search
 # ----------
-# A filter's arguments are reached by ``filter__``. ``known`` is a ``KnownEdges``, which cross-validation hands to every
-# fit whole; a plain array could be cut. The score is R², the share of the outputs' variance, of all nodes together,
-# that is explained in the experiments that were left out.
+# The arguments of a filter are set through ``filter__``. ``known`` is a ``KnownEdges``, which cross-validation passes
+# to every fit unchanged; a plain array could be sliced. The score is R², the share of the variance of the outputs, over
+# all nodes together, that is explained in the experiments that were left out.
 #
-# A polynomial of order 3 can do all that one of order 2 can, and predicts about as well. So we list the candidates from
-# simple to rich, and take the first whose score is within a standard error of the best. A filter that is wrong warns of
-# it: its noise is above what ridge regression leaves, its residuals depend on the inputs, or its chains disagree. The
-# scores say the same, so these warnings are left out.
+# A polynomial of order 3 includes all polynomials of order 2, and predicts about as well. So we list the candidates
+# from simple to complex, and take the first whose score is within one standard error of the best. A wrong filter gives
+# warnings: its noise is above the error of ridge regression, its residuals depend on the inputs, or its chains
+# disagree. The scores show the same, so these warnings are suppressed here.
 
 import warnings
 
@@ -60,9 +60,9 @@ with warnings.catch_warnings():
 print("chosen:", search.best_params_)
 
 # %%
-# What it found
-# -------------
-# A point is a fold, a bar their mean.
+# The result
+# ----------
+# Each point is a fold, and each bar is the mean over folds.
 
 import matplotlib.pyplot as plt
 
@@ -80,7 +80,7 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The search has refitted the chosen one to all experiments, so it can be used as any other identifier.
+# The search has refitted the chosen filter to all experiments, so the result can be used like any other identifier.
 
 from sklearn_graphid.metrics import edge_f1_score
 

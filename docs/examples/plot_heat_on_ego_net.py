@@ -2,15 +2,16 @@
 Heat in a circle of friends
 ===========================
 
-An ego-net is a person, all their friends, and the friendships among these. Such networks look alike: one node is
-connected with all others, some of which form small circles. A prior that knows this needs fewer measurements.
+An ego-net is a person, all their friends, and the friendships among these friends. Such graphs look alike: one node is
+connected with all others, and some of these form small circles. With a prior that knows this, fewer measurements are
+needed.
 """
 
 # %%
 # An ego-net, half of it hidden
 # -----------------------------
-# The network is made up: three circles in which most know one another, six people who are in none of them, and somebody
-# who knows them all. Something spreads on it like heat, for an unknown time theta. Five experiments are made.
+# The graph is made up: three circles in which most people know one another, six people who belong to no circle, and one
+# person who knows everybody. Something spreads on it like heat, for an unknown time theta. There are five experiments.
 
 import networkx as nx
 
@@ -29,8 +30,9 @@ print(known)
 # %%
 # With and without a prior
 # ------------------------
-# "deezer-ego-nets" has learned from 2,626 ego-nets of users of a music service. Without a prior, all that is assumed is
-# that hidden pairs are edges as often as known ones. Then the data leave some pairs open, and the fit says so.
+# "deezer-ego-nets" was trained on 2,626 ego-nets of users of a music service. Without a prior, the only assumption is
+# that hidden pairs are edges as often as known ones. The data then do not determine some of the pairs, and the fit
+# warns about this.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
@@ -40,10 +42,10 @@ fits = {
 }
 
 # %%
-# The same data, read twice
-# -------------------------
-# The ego is in the middle. The truth is in both pictures: a dashed edge is there but was missed, a crossed one was
-# drawn but is not there.
+# The same data, with two results
+# -------------------------------
+# The ego is in the middle. Both figures also show the truth: a dashed edge exists but was missed, and a crossed edge
+# was inferred but does not exist.
 
 import matplotlib.pyplot as plt
 
@@ -60,5 +62,5 @@ for (name, identifier), ax in zip(fits.items(), axes, strict=True):
 plt.show()
 
 # %%
-# The prior fits this network because we made it like those it was trained on. What happens where it does not fit is in
-# the example of the karate club.
+# The prior fits this graph because we made it similar to the training graphs. The example on the karate club shows what
+# happens if a prior does not fit.

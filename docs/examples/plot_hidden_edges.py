@@ -2,15 +2,15 @@
 Find the hidden edges of a grid
 ===============================
 
-A grid has 42 nodes and 74 edges. A quarter of all pairs of nodes is hidden: they may or may not be edges. We put ten
-signals in, measure what comes out, and ask which of the hidden pairs are edges.
+A grid has 42 nodes and 74 edges. A quarter of all pairs of nodes is hidden: they may or may not be edges. We apply ten
+input signals, measure the outputs, and infer which of the hidden pairs are edges.
 """
 
 # %%
-# The network and the measurements
-# --------------------------------
-# The process is a polynomial of the adjacency matrix: a node's output is made of its own input, of those of its
-# neighbours and of those two steps away. Its three coefficients, theta, are unknown as well.
+# The graph and the measurements
+# ------------------------------
+# The process is a polynomial of the adjacency matrix: a node's output depends on its own input, on those of its
+# neighbours and on those two steps away. Its three coefficients, theta, are unknown as well.
 
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 
@@ -23,7 +23,7 @@ print(known)
 # %%
 # Fit
 # ---
-# The prior "grids" has learned from 5,000 other grids what grids look like. This one was not among them.
+# The prior "grids" was trained on 5,000 other grids. This grid was not among them.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 from sklearn_graphid.metrics import edge_f1_score
@@ -50,13 +50,13 @@ GraphDisplay.from_predictions(known.values, known, ax=known_ax, show_unknown=Tru
 GraphDisplay.from_estimator(identifier, true_adjacency=network, ax=found_ax, **look)
 truth_ax.set_title("The network")
 known_ax.set_title("What is known")
-found_ax.set_title("What was inferred (the wider, the surer)")
+found_ax.set_title("Inferred edges (wider: more probable)")
 plt.show()
 
 # %%
 # The parameters of the process
 # -----------------------------
-# They come with their uncertainty too: the histograms are draws from the posterior.
+# The parameters are estimated with their uncertainty too: the histograms are draws from the posterior.
 
 ThetaDisplay.from_estimator(identifier, true_theta=theta)
 plt.show()

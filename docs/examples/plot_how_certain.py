@@ -2,16 +2,18 @@
 What does a probability of 0.7 mean?
 ====================================
 
-It should mean that of ten pairs with probability 0.7 seven are edges. Where the truth is known this can be counted. We
-identify sixteen small systems, pool their hidden pairs, and compare the probabilities with what was there.
+It should mean that out of ten pairs with probability 0.7, seven are edges. If the true graph is known, this can be
+checked by counting. We identify sixteen small systems, pool their hidden pairs, and compare the probabilities with the
+truth.
 """
 
 # %%
 # Sixteen systems
 # ---------------
-# Networks of 12 nodes in which each pair is an edge with probability 0.25, half of the pairs hidden, heat diffusion,
-# and only three experiments: few enough that much stays uncertain. The prior tells the truth about the networks.
-# Many of the fits warn that another run would decide some pairs otherwise. Here that is on purpose, and left out.
+# The graphs have 12 nodes and each pair is an edge with probability 0.25. Half of the pairs are hidden, the process is
+# heat diffusion, and there are only three experiments, so that much stays uncertain. The prior has the true probability
+# of an edge. Many of the fits warn that another run would decide some pairs differently. This is intended here, so the
+# warnings are suppressed.
 
 import warnings
 
@@ -33,9 +35,10 @@ for seed, network in enumerate(networks):
     optimised.append(AdamSystemIdentifier("heat", random_state=seed).fit(X, Y, known))
 
 # %%
-# One of them
-# -----------
-# Wide lines are probable edges, and a thin line is a guess. The matrix shows the probability of every hidden pair.
+# One of the systems
+# ------------------
+# Wide lines are probable edges, and thin lines are uncertain ones. The matrix shows the probability of every hidden
+# pair.
 
 import matplotlib.pyplot as plt
 
@@ -44,16 +47,16 @@ from sklearn_graphid.plotting import AdjacencyDisplay, EdgeCalibrationDisplay, G
 figure, (graph_ax, matrix_ax) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 GraphDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=graph_ax)
 AdjacencyDisplay.from_estimator(sampled[1], true_adjacency=networks[1], ax=matrix_ax)
-graph_ax.set_title("Edges that were decided on")
+graph_ax.set_title("Inferred edges")
 matrix_ax.set_title("Probability of every hidden pair")
 plt.show()
 
 # %%
-# All of them
+# All systems
 # -----------
-# Each point is a bin of pairs: to the right is the probability they were given, upwards is the share that are edges. On
-# the diagonal the two agree. Maximum likelihood gives numbers between 0 and 1 as well, but they are no probabilities,
-# and the curve shows it.
+# Each point is a bin of pairs. The horizontal axis is the probability the pairs were given, and the vertical axis is
+# the share of them that are edges. On the diagonal the two agree. Maximum likelihood also gives numbers between 0 and
+# 1, but they are not probabilities, as its curve shows.
 
 # sphinx_gallery_thumbnail_number = 2
 display = EdgeCalibrationDisplay.from_estimator(sampled, networks, n_bins=8, name="sampling")

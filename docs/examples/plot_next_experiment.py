@@ -2,16 +2,17 @@
 Which experiment next?
 ======================
 
-An experiment tells most where the systems that are still possible disagree about its outcome. ``suggest_inputs`` looks
-for such inputs. We identify networks with inputs that are chosen, one after the other, and with random ones of the same
+An experiment is most informative if the systems that are still possible disagree about its outcome. ``suggest_inputs``
+looks for such inputs. We identify graphs with inputs chosen one after the other, and with random inputs of the same
 size, and compare how soon the hidden edges are found.
 """
 
 # %%
 # A loop in ten lines
 # -------------------
-# Small worlds of 16 nodes, half of the pairs hidden, heat diffusion. The laboratory is simulated. ``warm_start`` lets
-# every fit go on from the chains of the last one, with one more experiment.
+# The graphs are small worlds of 16 nodes, with half of the pairs hidden and heat diffusion as the process. The
+# laboratory is simulated. With ``warm_start``, every fit continues from the chains of the previous one, with one more
+# experiment.
 
 import warnings
 
@@ -43,10 +44,10 @@ def learn(seed, is_chosen, n_experiments=6):
 
 
 # %%
-# Chosen against random inputs
-# ----------------------------
-# Six networks, with the same hidden pairs, noise and first input for both. Random inputs have full size too, ten or
-# minus ten at every node, so that they differ from the chosen ones in their signs alone.
+# Chosen inputs compared with random ones
+# ---------------------------------------
+# There are six graphs, with the same hidden pairs, noise and first input for both methods. The random inputs also have
+# full size, ten or minus ten at every node, so that the chosen inputs have no advantage in size.
 
 import matplotlib.pyplot as plt
 
@@ -61,9 +62,9 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Where to stimulate
-# ------------------
-# Many laboratories can drive one node at a time. After two experiments, these nodes would tell most:
+# Which node to drive
+# -------------------
+# Many laboratories can drive one node at a time. After two experiments, these nodes would be the most informative:
 
 from sklearn_graphid.plotting import InformationDisplay
 
@@ -73,6 +74,6 @@ plt.show()
 print("drive node", int(np.abs(identifier.suggest_inputs(low=-10, high=10, max_nonzero=1)).argmax()))
 
 # %%
-# Or look up a pair. The first ones are uncertain themselves, and decide about others:
+# Alternatively, look up a pair. The first pairs in this table are uncertain themselves, and also decide about others:
 
 print(identifier.suggest_pairs(5).round(2).to_string(index=False))

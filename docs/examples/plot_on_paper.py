@@ -1,17 +1,19 @@
 """
-How sure, on paper
-==================
+The result as an HTML report
+============================
 
-Whoever asked for the network may not have Python. ``report`` writes one HTML page with all they need to judge it: what
-was given, what was found, which edges are in doubt, the parameters with their uncertainty, whether the chains agree,
-and what to do if not. It holds its pictures and fetches nothing, so it can be sent by mail.
+The person who needs the result may not have Python. ``report`` writes one HTML page with everything needed to judge it:
+what was given, what was found, which edges are uncertain, the parameters with their uncertainty, whether the chains
+agree, and what to do if they do not. The page contains its figures and loads nothing from the internet, so it can be
+sent by e-mail.
 """
 
 # %%
 # A system with names
 # -------------------
-# Marriages between the families of Florence in the fifteenth century, half of the pairs hidden. The network is real and
-# comes with networkx; what spreads on it, like heat, is simulated. Where X is a data frame, its columns name the nodes.
+# The graph consists of marriages between families of Florence in the fifteenth century, with half of the pairs hidden.
+# The graph is real and comes with networkx; the signals that spread on it, like heat, are simulated. If X is a data
+# frame, its columns name the nodes.
 
 import networkx as nx
 import pandas as pd
@@ -28,8 +30,8 @@ identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
 # %%
 # The page
 # --------
-# Here it is, in a frame. In a browser it is a page of its own, and prints as one. Where a fit warns, the page has the
-# warning too, with the numbers and what to do.
+# Here the report is shown in a frame. In a browser it is a page of its own, which can also be printed. If a fit gives a
+# warning, the page contains it too, with the numbers and what to do.
 
 from html import escape
 from pathlib import Path
@@ -50,8 +52,8 @@ Frame()
 # %%
 # The same numbers in Python
 # --------------------------
-# The credible interval counts every doubt, that about the network included. The standard error takes the network that
-# was found for granted.
+# The credible interval includes all uncertainty, also that about the graph. The standard error assumes that the graph
+# found is correct.
 
 low, high = identifier.theta_interval(0.9)[0]
 print(f"theta is between {low:.2f} and {high:.2f} with probability 0.9; the truth is 0.40")
@@ -59,14 +61,14 @@ print(f"spread of its draws {identifier.theta_std_[0]:.3f}, standard error {iden
 print(f"pairs that another run would decide differently: {identifier.diagnostics_['n_changes_expected']:.1f}")
 
 # %%
-# The unknown pairs as a table, with the error that comes from the number of chains. The most probable edge comes first;
-# here they are in the order of their doubt, as in the page:
+# The unknown pairs are also available as a table, with the error due to the limited number of chains. By default the
+# most probable edge comes first; here the pairs are ordered by their uncertainty, as on the page:
 
 table = identifier.to_pandas_edgelist()
 table.loc[(table["probability"] - 0.5).abs().sort_values().index].head(8).round(2)
 
 # %%
-# A picture for the slides, where the truth is known:
+# A figure for a presentation, for a case in which the true graph is known:
 
 import matplotlib.pyplot as plt
 
@@ -74,5 +76,5 @@ from sklearn_graphid.plotting import GraphDisplay
 
 figure, ax = plt.subplots(figsize=(6.5, 6.5), layout="constrained")
 GraphDisplay.from_estimator(identifier, true_adjacency=marriages, node_labels=True, ax=ax)
-ax.set_title("Half of the pairs were known; what six experiments tell of the rest")
+ax.set_title("Edges inferred from six experiments, with half of the pairs known")
 plt.show()

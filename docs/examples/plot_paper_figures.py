@@ -1,20 +1,20 @@
 """
-The paper's figures, reproduced and beaten
-==========================================
+The paper's figures, reproduced
+===============================
 
 Sevilla and Segarra, *Bayesian topology inference on partially known networks from input-output pairs* (ICASSP 2024),
-identify grids with a polynomial filter, and ego-nets on which heat spreads, from 1, 5, 10 and 15 experiments.
-They report the mean F1 score of the hidden edges and the mean error of theta. Here are their figures, the same methods
-run by this package, and this package's defaults.
+identify grids with a polynomial filter, and ego-nets on which heat spreads, from 1, 5, 10 and 15 experiments. They
+report the mean F1 score of the hidden edges and the mean error of theta. This example compares their figures with the
+same methods as run by this package, and with this package's defaults.
 """
 
 # %%
 # What was published, and what was measured
 # -----------------------------------------
-# The published figures were read from the paper's plots. The measured ones are those of ``benchmarks/bench_paper.py``,
-# which takes hours and keeps every run in a file of the repository; here are means over graphs, with standard errors.
-# These graphs were used neither to train a prior nor to choose a setting. The oracle is told the true network, and
-# estimates theta alone.
+# The published values were read from the paper's plots. The measured values come from ``benchmarks/bench_paper.py``,
+# which takes hours and stores every run in a file of the repository; the values here are means over graphs, with
+# standard errors. These graphs were used neither to train a prior nor to choose a setting. The oracle is given the true
+# graph and estimates only theta.
 
 import io
 
@@ -66,10 +66,10 @@ deezer,oracle,15,100,,,,.027,.002,.033
 results = pd.read_csv(io.StringIO(RESULTS), index_col=["experiment", "method", "K"])
 
 # %%
-# Side by side
-# ------------
-# Filled marks with bars are measured, means with standard errors; hollow marks are published. Where the two lie on top
-# of one another, a figure of the paper is reproduced. The solid line is this package's default.
+# Comparison
+# ----------
+# Filled marks with bars are measured: means with standard errors. Hollow marks are published. Where the two coincide, a
+# result of the paper is reproduced. The solid line is this package's default.
 
 import matplotlib.pyplot as plt
 
@@ -110,17 +110,18 @@ figure.legend(handles, [*labels, "large and hollow: published"], loc="outside lo
 plt.show()
 
 # %%
-# How many graphs each mean is made of:
+# Number of graphs behind each mean:
 
 results["graphs"].unstack("K")
 
 # %%
-# The package samples binary graphs, uses sixteen chains instead of one, and estimates the noise level, which the paper
-# takes as known. :doc:`/method` says what each of these buys.
+# The package samples binary graphs and uses sixteen chains instead of one; :doc:`/method` explains the benefit of each
+# difference. By default it also estimates the noise level, which the paper takes as known; in the runs above it was
+# given, as in the paper.
 #
-# One of them, run now
-# --------------------
-# A grid from the same recipe, five experiments, by the default method and by the baseline.
+# One of these experiments, run now
+# ---------------------------------
+# This is a grid made in the same way, with five experiments, identified by the default method and by the baseline.
 
 from sklearn_graphid import AdamSystemIdentifier, LangevinSystemIdentifier, load_prior
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system

@@ -2,8 +2,8 @@
 Not every output was measured
 =============================
 
-Sensors fail, and some nodes have none. The identifier takes both: a nan in Y is a value that was not measured, and
-``observed_nodes`` names the nodes that Y has columns for. Which is worse, to lose half of the nodes or half of the
+Sensors fail, and some nodes have none. The identifier handles both: a nan in Y is a value that was not measured, and
+``observed_nodes`` lists the nodes that Y has columns for. Which is worse, to lose half of the nodes or half of the
 values?
 """
 
@@ -28,8 +28,8 @@ gaps = np.where(rng.random(Y.shape) < 0.5, np.nan, Y)
 # %%
 # Three fits
 # ----------
-# With ``observed_nodes`` the columns of Y belong to the nodes it lists. Where X and Y are data frames it is not needed:
-# the names of Y's columns say which nodes were measured.
+# With ``observed_nodes``, the columns of Y belong to the nodes it lists. If X and Y are data frames, it is not needed:
+# the names of Y's columns determine which nodes were measured.
 
 from sklearn_graphid import LangevinSystemIdentifier
 
@@ -40,8 +40,8 @@ fits = {
 }
 
 # %%
-# What is left of the answer
-# --------------------------
+# Accuracy with missing outputs
+# -----------------------------
 # A green ring marks a node whose output was measured at least once.
 
 import matplotlib.pyplot as plt
@@ -62,10 +62,11 @@ figure.legend(handles=[rings], loc="outside lower center", frameon=False)
 plt.show()
 
 # %%
-# Both half data sets hold about the same number of values. One system proves nothing in general, but there is a reason
-# for what we see: where a node is never measured, its edges show only in what they do to others.
+# Both incomplete data sets hold about the same number of values. A single system proves nothing in general, but there
+# is a reason for this result: if a node is never measured, its edges are visible only through their effect on other
+# nodes.
 #
-# ``predict`` gives the outputs that Y had columns for.
+# ``predict`` returns the outputs that Y had columns for.
 
 for name, identifier in fits.items():
     print(f"{name}: predict returns {identifier.predict(X).shape}")

@@ -3,8 +3,9 @@ Lines of a power grid, from voltage angles
 ==========================================
 
 The grid is the IEEE test case of New England, with 39 buses and 46 lines and transformers. Its data are those of a real
-grid, simulated by pandapower, a program that engineers plan grids with. We know of most pairs of buses whether a line
-connects them, and look for the others: feed in a little more or less power at every bus, and see how angles change.
+grid, and it is simulated by pandapower, a program that engineers use to plan grids. For most pairs of buses we know
+whether a line connects them, and we look for the others: vary the power a little at every bus, and measure how the
+angles change.
 
 It needs ``pip install "sklearn-graphid[real]"``.
 """
@@ -12,10 +13,10 @@ It needs ``pip install "sklearn-graphid[real]"``.
 # %%
 # The experiments
 # ---------------
-# Fifty of them, with noise of 1% of the angles' changes. 30% of the pairs are hidden, lines and others alike. Without
-# noise, DC power flow is a :class:`~sklearn_graphid.filters.SteadyStateFilter` with the slack bus as its ground: angles
-# are to power what voltages are to currents. But lines differ: the strongest has more than twenty times the susceptance
-# of the weakest.
+# There are fifty experiments, with noise of 1% of the angles' changes. 30% of the pairs are hidden, lines and non-lines
+# alike. Without noise, DC power flow is a :class:`~sklearn_graphid.filters.SteadyStateFilter` with the slack bus as its
+# ground: angles correspond to voltages, and power to currents. But lines differ: the strongest has more than twenty
+# times the susceptance of the weakest.
 
 from sklearn_graphid.datasets import hide_edges, make_power_grid
 
@@ -30,8 +31,9 @@ print(f"susceptances from {weights.min():.0f} to {weights.max():.0f} per unit")
 # %%
 # Three methods
 # -------------
-# Taking all lines for equally strong is wrong here. Least squares gives each its own strength. And so does sampling
-# with ``edge_weights="positive"``, which also says how sure it is of every line and of its strength.
+# The first method assumes that all lines are equally strong, which is wrong here. Least squares gives each line its own
+# strength. So does sampling with ``edge_weights="positive"``, which also estimates the uncertainty of every line and of
+# its strength.
 
 from sklearn_graphid import ConstrainedLeastSquaresIdentifier, LangevinSystemIdentifier
 from sklearn_graphid.filters import SteadyStateFilter
@@ -50,8 +52,8 @@ for name, identifier in fits.items():
     print(f"{name}: F1 score {f1:.2f}, area under the ROC curve {area:.2f}")
 
 # %%
-# The first has warned that something is wrong: ridge regression, which knows nothing of graphs, predicts better. And
-# what it takes for noise is many times what was added. With strengths the noise is right.
+# The first method warned that something is wrong: ridge regression, which uses no graph, predicts better. Its estimate
+# of the noise is also many times the noise that was added. With strengths, the noise level is right.
 
 print(f"noise added {grid.noise_std:.5f} radians")
 for name in ("all lines alike", "strengths"):
@@ -60,8 +62,8 @@ for name in ("all lines alike", "strengths"):
 # %%
 # Where lines were found, and how strong
 # --------------------------------------
-# Lines are drawn the wider the stronger. No strength was told, so the unit of ``weights_`` is their geometric mean.
-# Divided by the filter's scale ``theta_`` they are susceptances.
+# Stronger lines are drawn wider. No strength was given, so the unit of ``weights_`` is their geometric mean. Divided by
+# the filter's scale ``theta_``, they are susceptances.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -90,14 +92,14 @@ right_ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The strengths of least squares come out too small. In its equations they are multiplied by differences between angles,
-# noise and all, and larger differences need smaller strengths. The strongest lines suffer most, as the angles at their
-# ends are nearly the same. Sampling takes the noise to be in the angles, where it is.
+# Least squares underestimates the strengths. In its equations they are multiplied by differences between angles, which
+# include noise, and larger differences lead to smaller strengths. The strongest lines are affected most, because the
+# angles at their ends are nearly the same. Sampling models the noise in the angles, where it actually occurs.
 #
 # From DC to AC
 # -------------
-# In the real grid, power flow is not linear: lines have losses, and voltages sag. pandapower simulates that, too. The
-# same two methods, with data that do not quite follow their model:
+# In the real grid, power flow is not linear: lines have losses, and voltages sag. pandapower simulates this too. We
+# apply the same two methods to data that do not quite follow their model:
 
 alternating = make_power_grid("case39", n_experiments=50, flow="ac", noise=0.01, random_state=0)
 for name in ("least squares", "strengths"):
@@ -105,10 +107,10 @@ for name in ("least squares", "strengths"):
     print(f"AC power flow, {name}: F1 score {edge_f1_score(grid.adjacency, refitted.adjacency_, known):.2f}")
 
 # %%
-# Sampling has warned that its model is not quite right. It sees that at pairs of buses of which we know that no line
-# connects them: what is left of the angles there is more than noise, and looks like lines. It would do so at hidden
-# pairs as well, and so evidence counts less by that factor. With a noise level that is given, nothing is discounted,
-# and weak lines that are not there make up for what the model cannot explain:
+# Sampling warned that its model is not quite right. It detects this at pairs of buses that are known to have no line
+# between them: the residuals there are more than noise, and look like lines. The same must happen at hidden pairs, so
+# evidence is discounted by that factor. If the noise level is given, nothing is discounted, and spurious weak lines
+# make up for what the model cannot explain:
 
 print(f"discounted by {refitted.diagnostics_['misfit']:.1f}")
 believing = LangevinSystemIdentifier(

@@ -1,16 +1,16 @@
 """
-Can I believe the fit?
-======================
+Does the fit predict new experiments?
+=====================================
 
-A posterior predictive check asks an identified system for the outputs of experiments that it has not seen, and compares
-them with what was measured. If the model is right, one output in ten lies outside a band of 90 %, at every node.
+A posterior predictive check predicts the outputs of experiments that were not part of the fit, and compares them with
+the measurements. If the model is right, one output in ten lies outside a band of 90 %, at every node.
 """
 
 # %%
-# A system, and a sensor that goes wrong
-# --------------------------------------
-# Heat spreads on a grid of 20 nodes. Of 60 experiments, 30 are for the fit. In the other 30, the sensor of one node is
-# three times as noisy as before.
+# A system, and a sensor that becomes noisy
+# -----------------------------------------
+# Heat spreads on a grid of 20 nodes. Of 60 experiments, 30 are used for the fit. In the other 30, the sensor of one
+# node is three times as noisy as before.
 
 import networkx as nx
 import numpy as np
@@ -25,8 +25,8 @@ known = hide_edges(network, fraction=0.25, random_state=0)
 identifier = LangevinSystemIdentifier("heat", n_chains=8, random_state=0).fit(X[:30], Y[:30], known)
 
 # %%
-# Every draw of the posterior is a graph, a theta and a noise level. The band comes from all of them, so that it is wide
-# where the graph is in doubt. The lower panels have all nodes: the node with the noisy sensor stands out.
+# Every draw from the posterior is a graph, a theta and a noise level. The band is computed from all draws, so it is
+# wide where the graph is uncertain. The lower panels show all nodes: the node with the noisy sensor stands out.
 
 import matplotlib.pyplot as plt
 
@@ -44,9 +44,9 @@ for node in np.flatnonzero(display.conspicuous_):
 # %%
 # A wrong filter
 # --------------
-# A polynomial of first order stops at the neighbours of a node, and heat does not. What the polynomial cannot explain
-# counts as noise, so that the bands are wide and hold about as many outputs as they should. What is wrong shows in
-# their width: compare noise levels, or let cross-validation do it, with
+# A polynomial of first order reaches only the neighbours of a node, while heat spreads further. What the polynomial
+# cannot explain counts as noise, so the bands are wide and contain about as many outputs as they should. The width of
+# the bands reveals the problem: compare noise levels, or use cross-validation with
 # :func:`~sklearn_graphid.scorers.log_likelihood_scorer`.
 
 import warnings
@@ -54,7 +54,7 @@ import warnings
 from sklearn_graphid.filters import PolynomialFilter
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it says that the filter is wrong
+    warnings.simplefilter("ignore")  # the warning says that the filter is wrong
     wrong = LangevinSystemIdentifier(PolynomialFilter(order=1), n_chains=8, random_state=0)
     wrong.fit(X[:30], Y[:30], known)
 checks = {"heat": display, "polynomial": PredictiveCheckDisplay.from_estimator(wrong, X[30:], Y[30:], kind="outputs")}

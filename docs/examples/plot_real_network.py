@@ -2,9 +2,10 @@
 A real network, and a prior that does not fit it
 ================================================
 
-Zachary's karate club is the friendships among 34 members of a university club in the 1970s. **The network is real; the
-signals on it are simulated.** It comes with networkx. We hide a quarter of its pairs, and identify it twice: once with
-no more than the known share of edges, and once with a prior that was trained on networks of another kind.
+Zachary's karate club is the network of friendships among 34 members of a university club in the 1970s. It comes with
+networkx. **The network is real; the signals on it are simulated.** We hide a quarter of its pairs, and identify it
+twice: once using only the share of edges among the known pairs, and once with a prior that was trained on networks of
+another kind.
 """
 
 # %%
@@ -22,10 +23,10 @@ known = hide_edges(network, fraction=0.25, random_state=0)
 print(known)
 
 # %%
-# Two beliefs
-# -----------
-# The shipped prior "deezer-ego-nets" knows friendships as well. But each of *its* networks was cut out around one
-# person, who is connected with everybody. The club has no such person: its two leaders, 0 and 33, know half of it each.
+# Two priors
+# ----------
+# The shipped prior "deezer-ego-nets" was also trained on friendships. But each of *its* networks was cut out around one
+# person, who is connected with everybody. The club has no such person: its two leaders, 0 and 33, each know half of it.
 
 from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
@@ -39,8 +40,8 @@ for identifier in fits.values():
     identifier.fit(X, Y, known)
 
 # %%
-# What came out
-# -------------
+# The results
+# -----------
 
 import matplotlib.pyplot as plt
 
@@ -58,8 +59,8 @@ for (name, identifier), ax in zip(fits.items(), axes, strict=True):
 plt.show()
 
 # %%
-# An honest reading
-# -----------------
+# How to interpret the results
+# ----------------------------
 
 for name, identifier in fits.items():
     false = [(i, j) for i, j in zip(*known.unknown_pairs(), strict=True) if identifier.adjacency_[i, j] > network[i, j]]
@@ -69,28 +70,28 @@ for name, identifier in fits.items():
     print(f"  R-hat of the log-likelihood {identifier.diagnostics_['r_hat_log_likelihood']:.1f}")
 
 # %%
-# The prior for ego-nets wants somebody who knows everybody, finds the two leaders, and gives them friends they do not
-# have. More edges carry heat faster, so its theta comes out too low, by more than its own uncertainty admits. **A prior
-# that does not fit is worse than none.**
+# The prior for ego-nets expects somebody who knows everybody. It picks the two leaders, and gives them friends they do
+# not have. More edges carry heat faster, so its theta is too low, by more than its own uncertainty. **A prior that does
+# not fit is worse than none.**
 #
-# Could we have known? The prior can say how far the known part of a network is from those it has learned from, in
+# Could we have known? The prior can measure how far the known part of a graph is from the graphs it was trained on, in
 # standard deviations:
 
 prior = load_prior("deezer-ego-nets").estimator
 print(f"surprise {prior.surprise(known):.1f}")
 
 # %%
-# Up to 3 is usual, and above 5 the identifier warns, as it did here. In between one should look twice: at where the
-# prior comes from, and at the edges that it finds and ``prior=None`` does not.
+# Values up to 3 are usual, and above 5 the identifier warns, as it did here. For values in between, look carefully at
+# where the prior comes from, and at the edges that it finds and ``prior=None`` does not.
 #
-# We took the prior as it is, by ``prior_trust=1.0``. Left alone, the identifier samples how far to trust it, by how
-# well it would have predicted the known pairs:
+# Here we used the prior at full trust, with ``prior_trust=1.0``. By default, the identifier samples how far to trust
+# the prior, according to how well it would have predicted the known pairs:
 
 discounted = LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0)
 discounted.fit(X, Y, known)
 print(f"trust {discounted.prior_trust_:.2f}, F1 {edge_f1_score(network, discounted.adjacency_, known):.2f}")
 
 # %%
-# An R-hat well above 1 says that chains sit in different graphs, which explain the data about equally well, and seldom
-# travel between them; the probabilities are averages over the chains. Edges that all chains agree on are safe, but do
-# not read much into the second digit of the others.
+# An R-hat well above 1 means that chains are in different graphs, which explain the data about equally well, and seldom
+# move between them; the probabilities are averages over the chains. Edges that all chains agree on are safe, but do not
+# read much into the second digit of the other probabilities.

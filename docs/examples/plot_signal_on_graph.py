@@ -1,15 +1,16 @@
 """
-A signal goes through a network
+A signal passes through a graph
 ===============================
 
-An experiment puts a number on every node, its input, and measures a number at every node, its output. What happens in
-between depends on the edges. That is why inputs and outputs tell about edges that nobody has seen.
+An experiment applies a number to every node, its input, and measures a number at every node, its output. What happens
+in between depends on the edges. This is why inputs and outputs contain information about edges that were never
+observed.
 """
 
 # %%
 # Heat on a grid
 # --------------
-# Two nodes are heated, and the heat spreads along the edges for a while. The output is what thermometers say, with a
+# Two nodes are heated, and the heat spreads along the edges for a while. The output is what thermometers read, with a
 # little noise. Heat reaches the neighbours of a hot node first, so the pattern on the right follows the edges.
 
 import matplotlib.pyplot as plt

@@ -1,19 +1,19 @@
 """
-Real network, real measurements: can incomes tell borders?
-==========================================================
+Real network, real measurements: do incomes reveal borders?
+===========================================================
 
-Network and signals of this example are both real, and nothing says that one follows from the other. The network: which
-of the 48 contiguous states of the USA have a common border. The signals: their incomes per head from 1929 to 2009. If
-prosperity spreads from a state to its neighbours, incomes know something of borders. We hide a quarter of the pairs and
-see whether they can be found.
+In this example both the network and the signals are real, and nothing guarantees that one follows from the other. The
+network consists of the borders between the 48 contiguous states of the USA. The signals are their incomes per head from
+1929 to 2009. If prosperity spreads from a state to its neighbours, incomes contain information about borders. We hide a
+quarter of the pairs and see whether they can be found.
 """
 
 # %%
 # The data
 # --------
-# They lie in the package `libpysal <https://pysal.org/libpysal/>`_, as files; incomes are those of the Bureau of
-# Economic Analysis. The logarithms are taken relative to the mean of the states in the same year, so that inflation and
-# the growth of the whole country are gone.
+# The data come as files with the package `libpysal <https://pysal.org/libpysal/>`_; the incomes are those of the Bureau
+# of Economic Analysis. We take logarithms relative to the mean of all states in the same year, which removes inflation
+# and the growth of the whole country.
 
 from importlib.metadata import distribution
 
@@ -23,7 +23,7 @@ import pandas as pd
 folder = distribution("libpysal").locate_file("libpysal/examples/us_income")
 incomes = pd.read_csv(f"{folder}/usjoin.csv", index_col="Name").drop(columns="STATE_FIPS")
 with open(f"{folder}/states48.gal") as file:
-    lines = file.read().splitlines()[1:]  # for each state a line with its number, and one with its neighbours
+    lines = file.read().splitlines()[1:]  # two lines per state: its number, then its neighbours
 borders = np.zeros((48, 48))
 for state, neighbours in zip(lines[::2], lines[1::2], strict=True):
     borders[int(state.split()[0]), [int(neighbour) for neighbour in neighbours.split()]] = 1
@@ -33,10 +33,10 @@ relative = logarithms.sub(logarithms.mean(axis=1), axis=0)
 print(f"{len(relative)} years, {relative.shape[1]} states, {borders.sum() / 2:.0f} borders")
 
 # %%
-# The question, as experiments
-# ----------------------------
-# The input is one year, the output the next: 80 experiments. The filter is the simplest in which neighbours matter, a
-# share of a state's own income plus a share of that of each of its neighbours.
+# Turning the data into experiments
+# ---------------------------------
+# The input is one year and the output is the next: 80 experiments. The filter is the simplest in which neighbours
+# matter: a share of a state's own income plus a share of the income of each of its neighbours.
 
 from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
@@ -56,8 +56,8 @@ print(f"the latter is between {low:.4f} and {high:.4f} with probability 0.95")
 # %%
 # The answer: no
 # --------------
-# Who calls every pair a border has an F1 score that is not zero either, and who guesses has an area under the ROC curve
-# of one half. That is what to compare with.
+# For comparison, calling every pair a border also gives an F1 score above zero, and guessing gives an area under the
+# ROC curve of one half.
 
 hidden = borders[known.unknown_pairs()]
 
@@ -70,7 +70,7 @@ def judge(name, fitted):
 
 print(f"{hidden.sum():.0f} of {len(hidden)} hidden pairs are borders")
 n_borders, n_others = hidden.sum(), (1 - hidden).sum()
-chance = np.sqrt((len(hidden) + 1) / (12 * n_borders * n_others))  # of the rank-sum statistic
+chance = np.sqrt((len(hidden) + 1) / (12 * n_borders * n_others))  # standard error of the rank-sum statistic
 print(f"calling every pair a border: F1 score {2 * hidden.mean() / (1 + hidden.mean()):.2f}")
 print(f"guessing: F1 score {hidden.mean():.2f}, area under the ROC curve 0.50 give or take {chance:.2f}")
 judge("one year to the next", identifier)
@@ -78,9 +78,9 @@ judge("one year to the next", identifier)
 # %%
 # Is it the method, or the data?
 # ------------------------------
-# A control: the same states, inputs, noise level and hidden pairs, but outputs in which a state does take one part in
-# twenty-five of each neighbour's lead. Had incomes spread like that, we should have seen it; half as much shows far
-# less.
+# As a control, we use the same states, inputs, noise level and hidden pairs, but simulated outputs in which a state
+# does take one part in twenty-five of each neighbour's lead. If incomes spread like that, we would have detected it; an
+# effect half as large is detected far less well.
 
 noise = np.random.default_rng(0).normal(scale=identifier.noise_std_, size=Y.shape)
 made_up = X @ (0.8 * np.eye(48) + 0.04 * borders) + noise
@@ -89,12 +89,12 @@ control.fit(X, made_up, known)
 judge("made-up outputs on the real borders", control)
 
 # %%
-# Yet borders are in the data
-# ---------------------------
-# Not in what one year does to the next, but in what happens to two states in the *same* year.
-# :class:`~sklearn_graphid.SmoothSignalIdentifier` uses no inputs, and joins nodes whose outputs are alike. Its signals
-# are the yearly growth, relative to the country's. This is the best of a dozen ways to make signals of these data that
-# were tried before this page was written; none in which one year is the input found borders.
+# Yet the data contain borders
+# ----------------------------
+# They are not visible in how one year affects the next, but in what happens to two states in the *same* year.
+# :class:`~sklearn_graphid.SmoothSignalIdentifier` uses no inputs, and connects nodes whose outputs are alike. Its
+# signals are the yearly growth, relative to that of the country. This is the best of a dozen ways of turning these data
+# into signals that were tried before this page was written; none of those that use one year as the input found borders.
 
 from sklearn_graphid import SmoothSignalIdentifier
 
@@ -103,10 +103,11 @@ together = SmoothSignalIdentifier(PolynomialFilter(order=1)).fit(growth, growth,
 judge("growth in the same year", together)
 
 # %%
-# Why the first model could not see them
-# --------------------------------------
-# It takes what it cannot explain for noise, independent from state to state. That can be looked at. If it held, what is
-# left over would correlate no more between neighbours than between other states.
+# Why the first model could not find them
+# ---------------------------------------
+# The first model treats what it cannot explain as noise that is independent from state to state. This can be checked.
+# If it were true, the residuals (what is left over) would correlate no more between neighbours than between other
+# states.
 
 import matplotlib.pyplot as plt
 
@@ -117,7 +118,7 @@ bins = np.linspace(-0.8, 1, 37)
 for is_border, name, color in ((0, "no common border", "#999999"), (1, "common border", "#0072B2")):
     values = left_over[first, second][borders[first, second] == is_border]
     left_ax.hist(values, bins, density=True, alpha=0.65, color=color, label=f"{name}: mean {values.mean():.2f}")
-left_ax.set(xlabel="correlation of what is left over", ylabel="density", title="Neighbours share their surprises")
+left_ax.set(xlabel="correlation of what is left over", ylabel="density", title="Residuals correlate between neighbours")
 left_ax.legend(frameon=False)
 
 for fitted, name, color, style in (
@@ -128,14 +129,14 @@ for fitted, name, color, style in (
     order = np.argsort(-fitted.edge_probabilities_[known.unknown_pairs()], kind="stable")
     right_ax.plot(np.arange(1, len(order) + 1), hidden[order].cumsum(), color=color, linestyle=style, label=name)
 right_ax.plot([0, len(hidden)], [0, hidden.sum()], color="black", linewidth=0.8, label="guessing")
-right_ax.set(xlabel="hidden pairs looked at, most probable first", ylabel="borders found", title="What each is worth")
+right_ax.set(xlabel="hidden pairs looked at, most probable first", ylabel="borders found", title="All three compared")
 right_ax.legend(frameon=False)
 for ax in (left_ax, right_ax):
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Neighbouring states grow the same wheat, dig the same coal and build the same cars, so the same events strike both in
-# one year. These events are the input that matters, and nobody measured them. **Identification needs inputs**: where
-# the cause is not in X, it ends up in the noise, and with it all that it could have told about the network. A method
-# that looks at outputs alone finds some of the borders, many more than by guessing and far from all.
+# Neighbouring states grow the same wheat, dig the same coal and build the same cars, so the same events affect both in
+# one year. These events are the input that matters, and they were not measured. **Identification needs inputs**: if the
+# cause is not in X, it ends up in the noise, together with everything it could have revealed about the network. A
+# method that looks only at outputs finds some of the borders, many more than by guessing but far from all.

@@ -2,15 +2,15 @@
 Train a prior, and look at its samples
 ======================================
 
-A prior learns what networks of a kind look like from examples of them. To see what it has learned, let it draw networks
-of its own. Here it learns trees, in less than a minute. A tree is easily checked: all nodes hang together, and there is
-no loop.
+A prior learns what graphs of a certain kind look like from examples. To see what it has learned, let it draw graphs of
+its own. Here it learns trees, in less than a minute. Trees are easy to check: all nodes are connected, and there is no
+loop.
 """
 
 # %%
 # The examples
 # ------------
-# 500 random trees of ten nodes. Nobody says what they have in common.
+# We use 500 random trees of ten nodes. The prior is not told what they have in common.
 
 import networkx as nx
 
@@ -35,12 +35,12 @@ plt.show()
 # %%
 # Samples
 # -------
-# ``sample`` starts from noise and lets the prior clean it up, step by step. Compare with networks in which as many
-# edges were thrown at random.
+# ``sample`` starts from noise and lets the prior remove it step by step. For comparison, the last row has random graphs
+# with the same number of edges.
 
 samples = [nx.from_numpy_array(graph) for graph in prior.sample(40, n_nodes=10, random_state=0)]
 chance = [nx.gnm_random_graph(10, 9, seed=seed) for seed in range(40)]
-kinds = {"trees it learned from": trees, "its samples": samples, "edges thrown at random": chance}
+kinds = {"trees it learned from": trees, "its samples": samples, "random edges": chance}
 
 # sphinx_gallery_thumbnail_number = 2
 figure, axes = plt.subplots(3, 8, figsize=(12, 5.4), layout="constrained")
@@ -55,13 +55,14 @@ figure.suptitle("solid and blue: a tree;  dotted and red: not a tree")
 plt.show()
 
 # %%
-# So short a training does not make it perfect: the samples that fail have a loop too many or fall into two parts. The
-# shipped priors were trained for minutes.
+# After such a short training the prior is not perfect: the samples that fail have one loop too many or fall into two
+# parts. The shipped priors were trained for minutes.
 #
-# Use it
-# -------
-# Saved and loaded, frozen so that model selection does not forget it, it goes where the shipped priors go. Two
-# experiments leave much open with either prior. The fits warn of that; it is left out here.
+# Use the prior
+# -------------
+# The prior is saved and loaded, then frozen so that model selection does not discard its fit. It can be used wherever a
+# shipped prior can. Two experiments leave much uncertain with either prior. The fits warn about this; the warnings are
+# suppressed here.
 
 import warnings
 from tempfile import TemporaryDirectory

@@ -2,10 +2,10 @@
 Pipes of a water network, from pressures
 ========================================
 
-A town's water network with 35 junctions, 40 pipes and a tank, which comes with EPANET, the program of the United States
-Environmental Protection Agency, as its example Net2. The simulation is that of wntr, which is made for such networks.
-Water that is drawn at a junction lowers the head (the pressure, as the height of a column of water) in many places.
-Which pipes lie in the ground where the plans are missing?
+The example is a town's water network with 35 junctions, 40 pipes and a tank. It comes as example Net2 with EPANET, the
+program of the United States Environmental Protection Agency, and is simulated by wntr, which is made for such networks.
+Water drawn at a junction lowers the head (the pressure, as the height of a column of water) in many places. Which pipes
+lie in the ground where the plans are missing?
 
 It needs ``pip install "sklearn-graphid[real]"``.
 """
@@ -13,9 +13,9 @@ It needs ``pip install "sklearn-graphid[real]"``.
 # %%
 # The experiments
 # ---------------
-# Demands change at all junctions by up to a tenth of their mean. Friction in pipes grows almost with the square of the
+# Demands at all junctions change by up to a tenth of their mean. Friction in pipes grows almost with the square of the
 # flow, but for such small changes the heads respond linearly, with the conductances of the pipes as weights. The tank's
-# head is fixed: it is the ground.
+# head is fixed, so the tank is the ground.
 
 import numpy as np
 
@@ -33,7 +33,7 @@ print(f"heads change by {np.sqrt((water.Y**2).mean()) * 100:.1f} cm, measured to
 # %%
 # Three methods
 # -------------
-# All pipes alike, least squares with a conductance for each, and sampling with strengths.
+# The methods are: all pipes alike, least squares with a conductance for each pipe, and sampling with strengths.
 
 from sklearn_graphid import ConstrainedLeastSquaresIdentifier, LangevinSystemIdentifier
 from sklearn_graphid.filters import SteadyStateFilter
@@ -57,11 +57,11 @@ for name, identifier in fits.items():
     judge(name, identifier.fit(water.X, water.Y, known))
 
 # %%
-# What is hard about it
+# Why this is difficult
 # ---------------------
 # Conductances differ by a factor of several hundred. A pipe in which hardly any water flows has hardly any friction, so
-# that its ends have nearly the same head whatever happens; noise hides the difference. Pipes are drawn the wider the
-# higher their conductance.
+# its ends always have nearly the same head, and noise hides the difference. Pipes with higher conductance are drawn
+# wider.
 
 import matplotlib.pyplot as plt
 
@@ -83,7 +83,7 @@ right_ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Better gauges find more of them: a tenth of the noise, and the same fifty experiments.
+# Better gauges find more pipes. Here the noise is a tenth of the above, with the same fifty experiments.
 
 precise = make_water_network("Net2", n_experiments=50, noise=0.001, random_state=0)
 judge("a tenth of the noise, least squares", fits["least squares"].fit(precise.X, precise.Y, known))

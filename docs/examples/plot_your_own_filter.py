@@ -2,19 +2,19 @@
 Your own filter in ten lines
 ============================
 
-How do opinions settle in a network? In the model of Friedkin and Johnsen everyone goes on averaging what they hear from
-their neighbours, but stays attached to their first opinion with some stubbornness :math:`s`. In the end
+How do opinions settle in a social network? In the model of Friedkin and Johnsen, everyone keeps averaging what they
+hear from their neighbours, but stays attached to their first opinion with some stubbornness :math:`s`. In the end
 
 .. math:: y = s \\, (I - (1 - s) D^{-1} A)^{-1} x
 
-where :math:`x` are the first opinions and :math:`D` holds the numbers of neighbours. The package does not know this
-process. Any function that torch can differentiate will do.
+where :math:`x` are the first opinions and :math:`D` holds the numbers of neighbours. The package does not include this
+process, but it accepts any function that torch can differentiate.
 """
 
 # %%
 # The filter
 # ----------
-# The function takes the adjacency matrix and theta, and returns the matrix that turns inputs into outputs.
+# The function takes the adjacency matrix and theta, and returns the matrix that maps inputs to outputs.
 
 import torch
 
@@ -30,10 +30,10 @@ def settled_opinions(adjacency, theta):
 opinions = CallableFilter(settled_opinions, names=("stubbornness",), limits=((0.01, 1.0),), initial=((0.2, 0.8),))
 
 # %%
-# Use it
-# ------
-# The network is real: marriages between the families of Florence in the fifteenth century, which come with networkx.
-# The opinions are simulated. No pair is known, so all 105 are asked for.
+# Use the filter
+# --------------
+# The graph is real: marriages between families of Florence in the fifteenth century, which come with networkx. The
+# opinions are simulated. No pair is known, so all 105 have to be found.
 
 import networkx as nx
 
@@ -49,8 +49,8 @@ print(f"stubbornness {identifier.theta_[0]:.3f} give or take {identifier.theta_s
 print(f"F1 score of the edges: {edge_f1_score(marriages, identifier.adjacency_):.2f}")
 
 # %%
-# Who is connected with whom
-# --------------------------
+# The inferred marriages
+# ----------------------
 
 import matplotlib.pyplot as plt
 
