@@ -11,7 +11,7 @@ REQUIREMENTS := pyproject.toml constraints.txt
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint unit wheel-check docs pages bench clean
+.PHONY: help demo test lint unit wheel-check docs pages links bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ docs: .venv/.installed-docs  ## HTML documentation in docs/_build/html
 
 pages: .venv/.installed-docs  ## run the code on every page, and compare what it prints
 	$(BIN)/python docs/run_pages.py
+
+links: | .venv/bin/python  ## check the links of the pages that `make docs` built; needs no network
+	$(BIN)/python docs/check_links.py
 
 bench: .venv/.installed-dev  ## the quick version of every benchmark
 	$(BIN)/python benchmarks/run_all.py --quick
