@@ -1,4 +1,4 @@
-"""Graphs to learn from, and systems to identify."""
+"""Graphs to train priors on, and systems to identify."""
 
 from __future__ import annotations
 

@@ -93,26 +93,26 @@ def fetch_deezer_ego_nets(
 ) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
     """Load the Deezer ego-nets (downloaded on first use).
 
-    Each graph is the ego-net of a user of the music streaming service in Eastern Europe, in February 2020:
-    the user, everyone they are connected with, and the edges among these; an edge is that two users follow each
-    other. The file comes from SNAP, which publishes no checksum: the SHA-256 of the first file that loads is
-    written beside it as `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
+    Each graph is the ego-net of a user of the music streaming service in Eastern Europe in February 2020: the user,
+    everyone they are connected with, and the edges among these. An edge means that two users follow each other. The
+    file comes from SNAP, which publishes no checksum. Therefore the SHA-256 of the first file that loads is written
+    next to it as `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
 
     Parameters
     ----------
     data_home : str or path-like, default=None
-        Where scikit-learn keeps its data sets, by default `~/scikit_learn_data`. The file lives in its
-        subfolder `graphid`.
+        The folder of scikit-learn's data sets, by default `~/scikit_learn_data`. The file is kept in its subfolder
+        `graphid`.
     zip_path : str or path-like, default=None
         Load this copy of `deezer_ego_nets.zip` instead; nothing is downloaded or written.
     min_nodes, max_nodes : int, default=None
-        Leave out networks with fewer or more nodes. The published experiments use 16 to 24 nodes.
+        Leave out graphs with fewer or more nodes. The published experiments use 16 to 24 nodes.
     download_if_missing : bool, default=True
-        If False, raise an OSError where the file is not in `data_home`, instead of downloading it.
+        If False, raise an OSError if the file is not in `data_home`, instead of downloading it.
     checksum : str, default=None
-        The SHA-256, in hexadecimal, that the file must have.
+        The SHA-256 that the file must have, in hexadecimal.
     return_targets : bool, default=False
-        Return the gender of the ego user too.
+        Whether to return the gender of the ego users as well.
 
     Returns
     -------
@@ -217,11 +217,11 @@ def _download(path: Path) -> bytes:
     except (OSError, HTTPException) as error:
         reason = str(getattr(error, "reason", error)) or type(error).__name__
         raise OSError(
-            f"The Deezer ego-nets could not be downloaded from {_ADDRESS} ({reason}). Fetch that file "
-            f"by other means and put it at {path}, or name your copy with the argument zip_path."
+            f"The Deezer ego-nets could not be downloaded from {_ADDRESS} ({reason}). Get that file "
+            f"by other means and put it at {path}, or pass the path of your copy as zip_path."
         ) from None
     if len(content) > _MOST_BYTES:
-        raise ValueError(f"{_ADDRESS} sends more than {_MOST_BYTES:,} bytes, and is no longer the zip of the ego-nets.")
+        raise ValueError(f"{_ADDRESS} has more than {_MOST_BYTES:,} bytes, so it is no longer the zip of the ego-nets.")
     return content
 
 

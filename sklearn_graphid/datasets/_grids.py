@@ -28,24 +28,24 @@ def make_grid_graphs(
 ) -> list[FloatArray]:
     """Make rectangular grids with a few random extra edges.
 
-    The defaults are the recipe of the published experiments. A graph's height and width are drawn uniformly
-    among the pairs that fit all four bounds, the number of extra edges uniformly between its bounds, and the
-    extra edges uniformly among the pairs of nodes that are not neighbours in the grid.
+    The defaults follow the published experiments. Height and width of a graph are drawn uniformly among those that
+    satisfy all four bounds, the number of extra edges uniformly between its bounds, and the extra edges uniformly among
+    the pairs of nodes that are not neighbours in the grid.
 
     Parameters
     ----------
     n_graphs : int, default=100
-        How many graphs to make.
+        Number of graphs to make.
     min_nodes, max_nodes : int, default=40 and 49
-        Fewest and most nodes of a graph, both included.
+        Smallest and largest number of nodes of a graph, both included.
     min_side, max_side : int, default=5 and 9
         Shortest and longest side of a grid in nodes, both included.
     min_extra_edges, max_extra_edges : int, default=2 and 4
-        Fewest and most extra edges, both included.
+        Smallest and largest number of extra edges, both included.
     shuffle_nodes : bool, default=True
-        Number the nodes at random. Otherwise they are numbered row by row.
+        Whether to number the nodes at random. If False, they are numbered row by row.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws.
+        Seed of the random draws.
 
     Returns
     -------
@@ -129,6 +129,6 @@ def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: 
 
 
 def add_edges(adjacency: FloatArray, n_edges: int, random: np.random.RandomState) -> None:
-    """Join so many pairs that are not joined, anywhere in the graph; the matrix is changed."""
+    """Add the given number of edges in place, at random pairs without an edge."""
     free = EdgeSpace.of_mask(adjacency == 0)
     free.select(random.permutation(free.n_free)[:n_edges]).write(adjacency, 1.0)

@@ -1,4 +1,4 @@
-"""What the loaders of real networks share: noise on simulated outputs, and the form of what they return."""
+"""Code shared by the loaders of real networks: noise on simulated outputs, and the form of their results."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def measured_bunch(
 ) -> Bunch:
     """Add noise to simulated outputs (experiments, nodes), and return them with the network.
 
-    Every node is measured with the same noise, the ground too, as `make_system` does. The root mean square that the
-    noise is a share of leaves the ground out, whose output is zero.
+    Every node, including the ground, has the same noise level, as in `make_system`. The root mean square that the noise
+    is relative to leaves out the ground, whose output is zero.
     """
     noise_std = options.noise * float(np.sqrt(np.mean(np.delete(outputs, network.ground, axis=1) ** 2)))
     noisy = outputs + noise_std * random.standard_normal(outputs.shape)

@@ -1,4 +1,4 @@
-"""A broad mixture of graphs, for a prior that reads the kind of a graph off its known part."""
+"""A broad mixture of graphs, to train a prior that recognises the kind of a graph from its known part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._families import FAMILIES, move_edges
 __all__ = ["graph_families", "make_graph_mixture"]
 
 _SMALLEST = 8  # nodes; below, the families can no longer be told apart
-# Real graphs are of no family strictly: in so many graphs a few edges are moved, up to this share.
+# Real graphs do not strictly follow one family: in this share of the graphs, up to this share of the edges is moved.
 _LOOSE_GRAPHS = 0.4
 _MOST_MOVED = 0.2
 
@@ -27,23 +27,24 @@ def make_graph_mixture(
     max_nodes: int = 100,
     random_state: Any = None,
 ) -> list[FloatArray]:
-    """Make graphs of many kinds.
+    """Make random graphs of many families.
 
-    The shipped prior "general" has learned from them. A graph's family is drawn uniformly, its size uniformly in the
-    logarithm, and its density and other parameters within the family. In two of five graphs, up to a fifth of the edges
-    are then moved anywhere, as real graphs are of no family strictly. Nodes are numbered at random.
+    The shipped prior "general" was trained on such graphs. The family of a graph is drawn uniformly, its size
+    log-uniformly, and its density and other parameters as the family prescribes. In two out of five graphs, up to a
+    fifth of the edges are then moved to random pairs, because real graphs do not strictly follow one family. Nodes are
+    numbered at random.
 
     Parameters
     ----------
     n_graphs : int, default=100
-        How many graphs to make.
+        Number of graphs to make.
     families : list of str or None, default=None
-        Names of families, out of `graph_families()`. None: all of them.
+        Names of families among `graph_families()`. If None, all of them.
     min_nodes, max_nodes : int, default=8 and 100
-        Fewest nodes, 8 or more, and most nodes asked of a family. Lattices and groups of one size may have a few nodes
-        fewer.
+        Smallest number of nodes, at least 8, and largest number of nodes of a graph. Families made of rows, cells or
+        groups of equal size may give a few nodes fewer.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws.
+        Seed of the random draws.
 
     Returns
     -------
@@ -52,7 +53,7 @@ def make_graph_mixture(
 
     See Also
     --------
-    graph_families : The names.
+    graph_families : The names of the families.
 
     Examples
     --------
@@ -79,12 +80,12 @@ def make_graph_mixture(
 
 
 def graph_families() -> list[str]:
-    """Names of the families that `make_graph_mixture` knows.
+    """Get the names of the families that `make_graph_mixture` draws from.
 
     Returns
     -------
     list of str
-        The names.
+        The names of the families.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def graph_families() -> list[str]:
 def _check_families(families: Sequence[str] | None) -> list[str]:
     if families is None:
         return graph_families()
-    expected = f"expected a list of names out of {', '.join(FAMILIES)}"
+    expected = f"expected a list of names among {', '.join(FAMILIES)}"
     if isinstance(families, str) or not isinstance(families, Sequence) or not families:
         raise TypeError(f"families={str(families)[:100]!r}; {expected}.")
     for name in families:

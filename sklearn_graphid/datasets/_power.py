@@ -35,53 +35,53 @@ def make_power_grid(
 ) -> Bunch:
     """Simulate experiments on a power grid with pandapower.
 
-    The grid is in its base case, and then more or less power is fed in at every bus but the slack bus, which makes up
-    for it. X and Y are differences from the base case. Nodes are buses in service that are connected with the slack
-    bus; those that closed bus-bus switches make one are one node.
+    Starting from the base case of the grid, every experiment changes the power that is fed in at every bus except the
+    slack bus, which balances the changes. X and Y are differences from the base case. Nodes are the buses in service
+    that are connected with the slack bus; buses joined by closed bus-bus switches are one node.
 
     Parameters
     ----------
     case : str or pandapowerNet, default="case14"
-        A test case of pandapower, such as "case14", "case30", "case39", "case57" or "case118", or a grid of yours,
-        which is left as it is. It needs exactly one slack bus.
+        A test case of pandapower, such as "case14", "case30", "case39", "case57" or "case118", or a grid of your own,
+        which is not modified. It must have exactly one slack bus.
     n_experiments : int, default=50
-        How many experiments to simulate.
+        Number of experiments to simulate.
     flow : {"dc", "ac"}, default="dc"
         The simulation: pandapower's linear DC power flow, or its AC power flow by Newton's method, with losses,
-        reactive power and voltages that generators hold. An AC experiment that does not converge is drawn anew, up to
-        ten times.
+        reactive power and voltage control by generators. If an AC experiment does not converge, its inputs are drawn
+        again, up to ten times.
     noise : float, default=0.01
-        Standard deviation of the noise of Y, as a share of the root mean square of the outputs without noise. Every bus
-        has it, the slack bus too.
+        Standard deviation of the noise of Y, relative to the root mean square of the outputs without noise. All buses
+        have noise, including the slack bus.
     input_scale : float, default=0.1
-        Inputs are uniform between minus this and this, in units of the mean load of a node in the base case.
+        Inputs are uniform between minus and plus this value, in units of the mean load of a node in the base case.
     as_frame : bool, default=False
-        Return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
+        Whether to return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
     random_state : int, RandomState instance or None, default=None
-        Seed of inputs and noise. The inputs do not depend on `flow`, unless some are drawn anew.
+        Seed of inputs and noise. The inputs do not depend on `flow`, unless some are drawn again.
 
     Returns
     -------
     Bunch
-        - `X`, (n_experiments, n_nodes): changes of the active power that is fed in, in per unit (shares of `base_mva`).
-          That of the slack bus is what it was simulated to be.
-        - `Y`, (n_experiments, n_nodes): changes of the voltage angles, in radians, with noise. That of the slack bus is
-          noise only.
+        - `X`, (n_experiments, n_nodes): changes of the active power that is fed in, in per unit (relative to
+          `base_mva`). The column of the slack bus is a result of the simulation.
+        - `Y`, (n_experiments, n_nodes): changes of the voltage angles, in radians, with noise. The column of the slack
+          bus is noise only.
         - `adjacency`, (n_nodes, n_nodes): 1. where a line or transformer in service connects two nodes, else 0.
-        - `weights`, (n_nodes, n_nodes): their susceptances in per unit, those of parallel ones added up, as in
-          pandapower's DC model. There Y is X times the inverse of the Laplacian of the weights without the slack bus,
-          which is `SteadyStateFilter(ground=ground)` with scale 1. AC power flow follows it approximately. A few large
-          cases have negative ones.
-        - `node_names`: "bus " and the bus's index in pandapower's table, with "+" between those of one node.
-        - `ground`: the index of the slack bus.
-        - `noise_std`: the standard deviation of the noise in radians.
-        - `base_mva`: the power that per unit refers to, in MVA.
-        - `n_redrawn`: how many experiments had to be drawn anew.
-        - `positions`: (n_nodes, 2) for drawing, or None where the case has none.
+        - `weights`, (n_nodes, n_nodes): susceptances of these edges in per unit, summed over parallel lines and
+          transformers, as in pandapower's DC model. In that model, Y is X times the inverse of the Laplacian of the
+          weights without the slack bus, which is `SteadyStateFilter(ground=ground)` with scale 1. AC power flow follows
+          it approximately. A few large cases have negative susceptances.
+        - `node_names`: "bus " and the index of the bus in pandapower's table, with "+" between the buses of one node.
+        - `ground`: index of the slack bus among the nodes.
+        - `noise_std`: standard deviation of the noise in radians.
+        - `base_mva`: reference power of the per-unit system, in MVA.
+        - `n_redrawn`: number of times that inputs had to be drawn again.
+        - `positions`: coordinates (n_nodes, 2) for drawing, or None if the case has none.
 
     See Also
     --------
-    make_water_network : Pipes instead of lines.
+    make_water_network : The same for water networks.
     hide_edges : Hide a part of the graph.
 
     References
@@ -178,8 +178,8 @@ def _read_grid(net: Any) -> _Grid:
 def _check_structure(slack_nodes: Any, weights: FloatArray, is_bus: npt.NDArray[np.bool_]) -> None:
     if len(slack_nodes) != 1:
         raise ValueError(
-            f"case has {len(slack_nodes)} slack buses; expected exactly one, so close switches between them, or turn "
-            f"the others into generators."
+            f"case has {len(slack_nodes)} slack buses; expected exactly one. Close switches between them, or turn the "
+            f"others into generators."
         )
     # The open end of a line gets a bus of its own in the model, at which nothing can happen.
     if ((weights[~is_bus] != 0).sum(axis=1) > 1).any():
@@ -214,8 +214,7 @@ class _Simulation:
             self.base_angles, self.base_slack = self._solve()
         except pandapower.LoadflowNotConverged as error:
             raise ValueError(
-                "case has a base case for which the AC power flow does not converge; expected another case, or "
-                "flow='dc'."
+                "the AC power flow of case does not converge in its base case; expected another case, or flow='dc'."
             ) from error
 
     def run(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:

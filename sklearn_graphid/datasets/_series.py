@@ -1,4 +1,4 @@
-"""Time series as experiments: the state at one time is the input, that at a later time the output."""
+"""Time series as experiments: the state at one time is the input, the state at a later time the output."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ __all__ = ["as_experiments"]
 def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
     """Turn time series into experiments: x[t] is an input, x[t + lag] its output.
 
-    This is right where the state at one time makes that at the next, x[t + 1] = h(A) x[t] + noise, and where the noise
-    acts on the process itself. Noise of the *measurement* is in the inputs as well, and no identifier here corrects for
-    that: a share v / (v + s) is left of the effects, where s is the variance of the noise and v that of the state, so
-    that edges look weaker than they are.
+    This is appropriate if the state at one time determines the next state, x[t + 1] = h(A) x[t] + noise, and the noise
+    acts on the process itself. *Measurement* noise would also be in the inputs, and no identifier of this package
+    corrects for the resulting bias: estimated effects shrink by a factor of v / (v + s), where s is the variance of the
+    noise and v that of the state, so edges look weaker than they are.
 
     Parameters
     ----------
     series : array-like or DataFrame of shape (n_times, n_nodes), or list of several
-        Measurements of all nodes at equal distances in time. No experiment goes from the end of one series to the
-        beginning of the next. Where series have names, these are matched to those of the first.
+        Measurements of all nodes at equally spaced times. No experiment spans two series. If the series have column
+        names, these are matched with those of the first series.
     lag : int, default=1
-        From an input to its output, in steps of time.
+        Number of time steps between an input and its output.
 
     Returns
     -------
     X : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Inputs; `lag` fewer than there are times, for each series. A frame where the first series is one, with its
-        columns and, in pandas, with the times of the rows as their index.
+        Inputs: n_times - lag experiments from each series. A DataFrame if the first series is one, with the same
+        columns and, in pandas, with the times of the inputs as its index.
     Y : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Outputs, likewise.
+        Outputs, in the same form.
 
     See Also
     --------
-    make_system : Experiments whose inputs are drawn.
+    make_system : Simulated experiments with random inputs.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def _check_one(series: Any, name: str, lag: int) -> Any:
         raise ValueError(f"{name} has shape {values.shape}; expected (n_times, n_nodes), a row for each time.")
     if len(values) <= lag:
         raise ValueError(
-            f"{name} has {len(values)} times, which are too few for lag={lag}; expected at least {lag + 1}."
+            f"{name} has {len(values)} times, which is too few for lag={lag}; expected at least {lag + 1}."
         )
     names = column_names(series, keep_numbers=True)
     if names is None:

@@ -1,4 +1,4 @@
-"""Systems whose answer is known: simulated experiments, and hidden edges."""
+"""Systems whose true graph is known: simulated experiments, and hidden edges."""
 
 from __future__ import annotations
 
@@ -38,41 +38,41 @@ def make_system(
 ) -> tuple[FloatArray, ...]:
     """Simulate experiments of a process on a graph.
 
-    Inputs are independent and uniform on [-input_scale, input_scale]; the output of input x is h_theta(A) x
-    plus independent normal noise. The inputs drawn for a `random_state` do not depend on filter, theta or
+    Inputs are independent and uniform on [-input_scale, input_scale]. The output for an input x is h_theta(A) x plus
+    independent normal noise. For a given `random_state`, the inputs do not depend on the filter, on theta or on the
     noise of the outputs.
 
     Parameters
     ----------
     adjacency : array, sparse matrix or networkx graph of shape (n_nodes, n_nodes)
-        The graph A; its entries are the strengths of edges, 1 where they have none.
+        The graph A; its entries are the strengths of the edges, 1 for edges without a strength.
     filter : {"polynomial", "heat", "arma", "steady-state"} or filter object, default="polynomial"
         The process h.
     theta : array-like of shape (n_parameters,), default=None
-        Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial in
-        ascending powers of A. None draws them as the filter draws its starting values; see `return_theta`.
+        Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial, in ascending
+        powers of A. If None, they are drawn like the starting values of the filter; see `return_theta`.
     n_experiments : int, default=10
-        How many experiments to simulate.
+        Number of experiments to simulate.
     input_scale : float, default=10.0
-        Largest size of an input.
+        Largest absolute value of an input.
     noise_std : float, or array-like or Series of shape (n_nodes,), default=1.0
-        Standard deviation of the noise; 0 for exact outputs. One for all nodes, or one for each; a Series is matched by
-        the names of the nodes, where the graph has some.
+        Standard deviation of the noise, one for all nodes or one for each; 0 for exact outputs. A Series is matched by
+        name if the graph has node names.
     input_noise_std : float, default=0.0
-        Standard deviation of the noise with which the inputs are measured. The outputs are those of the inputs without
-        it, and X has it.
+        Standard deviation of the noise of the measured inputs. X contains this noise; the outputs are computed from the
+        inputs without it.
     return_theta : bool, default=False
-        Return theta too.
+        Whether to return theta as well.
     directed : bool, default=False
-        Whether the graph is directed. The edge from j to i stands at A[i, j], so that the output of i depends on the
-        input of j; that of a networkx.DiGraph from j to i is put there.
+        Whether the graph is directed. The edge from j to i is the entry A[i, j], so that the output of i depends on the
+        input of j; the edges of a networkx.DiGraph are placed accordingly.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws.
+        Seed of the random draws.
 
     Returns
     -------
     X : ndarray of shape (n_experiments, n_nodes)
-        Inputs as they were measured, one in each row.
+        Inputs as measured, one experiment in each row.
     Y : ndarray of shape (n_experiments, n_nodes)
         Outputs.
     theta : ndarray of shape (n_parameters,)
@@ -120,8 +120,7 @@ def hide_edges(
 ) -> KnownEdges:
     """Hide a random part of a graph.
 
-    Exactly `round(fraction * n_pairs)` of the pairs of nodes, edges and non-edges alike, are chosen uniformly and
-    become unknown.
+    Exactly `round(fraction * n_pairs)` pairs of nodes, whether edges or not, are drawn uniformly and become unknown.
 
     Parameters
     ----------
@@ -132,14 +131,15 @@ def hide_edges(
     keep_weights : bool, default=False
         Whether the strengths of the known edges, the entries of `adjacency`, are known too.
     directed : bool, default=False
-        Whether the graph is directed; every ordered pair is then hidden or not on its own.
+        Whether the graph is directed; (i, j) and (j, i) are then hidden independently.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws.
+        Seed of the random draws.
 
     Returns
     -------
     KnownEdges
-        What is left, with the names of the nodes where they have some; it holds no trace of the hidden values.
+        The known part of the graph, with the names of the nodes if they have any. It does not contain the hidden
+        values.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
         names = ", ".join(process.parameter_names())
         raise ValueError(
             f"theta has shape {array.shape} but {type(process).__name__} has {process.n_parameters()} "
-            f"parameter(s): {names}."
+            f"parameter(s): {names}; expected one number for each."
         )
     for value, name, (low, high) in zip(array, process.parameter_names(), process.bounds(), strict=True):
         if not low <= value <= high:
@@ -205,6 +205,6 @@ def _filtered(graph: FloatArray, process: GraphFilter, theta: FloatArray, inputs
     if not np.isfinite(outputs).all():
         raise ValueError(
             f"the outputs of {type(process).__name__} are infinite or nan at theta={theta.tolist()}; expected a filter "
-            f"and a theta that give numbers, or a smaller input_scale."
+            f"and a theta that give finite outputs, or a smaller input_scale."
         )
     return outputs

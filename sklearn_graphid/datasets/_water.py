@@ -35,58 +35,60 @@ def make_water_network(
 ) -> Bunch:
     """Simulate experiments on a water network with wntr.
 
-    Demands change at all junctions, and so do the heads (pressures, as the height of a column of water). X and Y are
-    differences from the base case: the state at time zero, without controls, with tanks at their first level. Nodes are
-    the junctions that are connected with a tank or reservoir, and one more, the ground: all tanks and reservoirs
-    together, as their heads are fixed.
+    Every experiment changes the demands at all junctions, which changes the heads (pressures, as the height of a column
+    of water). X and Y are differences from the base case: the state at time zero, without controls, with tanks at their
+    initial level. Nodes are the junctions that are connected with a tank or reservoir, and one more node, the ground:
+    all tanks and reservoirs together, because their heads are fixed.
 
     Parameters
     ----------
     network : str or wntr.network.WaterNetworkModel, default="Net2"
-        One of the networks that come with wntr, such as "Net1", "Net2" or "Net3", or one of yours, which is left as it
-        is.
+        One of the networks that come with wntr, such as "Net1", "Net2" or "Net3", or one of your own, which is not
+        modified.
     n_experiments : int, default=50
-        How many experiments to simulate.
+        Number of experiments to simulate.
     noise : float, default=0.01
-        Standard deviation of the noise of Y, as a share of the root mean square of the outputs without noise. Every
-        node has it, the ground too.
+        Standard deviation of the noise of Y, relative to the root mean square of the outputs without noise. All nodes
+        have noise, including the ground.
     input_scale : float, default=0.1
-        Inputs are uniform between minus this and this, in units of the mean demand of a junction in the base case.
-        Friction grows almost with the square of the flow, so that large inputs make the process less linear.
+        Inputs are uniform between minus and plus this value, in units of the mean demand of a junction in the base
+        case. Friction grows almost with the square of the flow, so large inputs make the process less linear.
     as_frame : bool, default=False
-        Return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
+        Whether to return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
     random_state : int, RandomState instance or None, default=None
         Seed of inputs and noise.
 
     Returns
     -------
     Bunch
-        - `X`, (n_experiments, n_nodes): changes of what flows in at a junction, in litres per second: minus the changes
-          of its demand. That of the ground is what tanks and reservoirs were simulated to supply.
-        - `Y`, (n_experiments, n_nodes): changes of the heads, in metres, with noise. That of the ground is noise only.
+        - `X`, (n_experiments, n_nodes): changes of the inflow at each junction, in litres per second: minus the changes
+          of its demand. The column of the ground is what tanks and reservoirs supply in the simulation.
+        - `Y`, (n_experiments, n_nodes): changes of the heads, in metres, with noise. The column of the ground is noise
+          only.
         - `adjacency`, (n_nodes, n_nodes): 1. where an open pipe, pump or valve connects two nodes, else 0.
-        - `weights`, (n_nodes, n_nodes): conductances, that is by how much the flow changes with the difference of two
-          heads, in litres per second and metre, at the base case. For small inputs Y is X times the inverse of the
-          Laplacian of the weights without the ground, which is `SteadyStateFilter(ground=ground)` with scale 1.
-        - `node_names`: names of the junctions, and of tanks and reservoirs with "+" between them.
-        - `ground`: the index of the ground.
-        - `noise_std`: the standard deviation of the noise in metres.
-        - `positions`: (n_nodes, 2) for drawing; the ground is amid its tanks and reservoirs.
+        - `weights`, (n_nodes, n_nodes): conductances, that is the change of the flow per difference of two heads, in
+          litres per second and metre, at the base case. For small inputs, Y is X times the inverse of the Laplacian of
+          the weights without the ground, which is `SteadyStateFilter(ground=ground)` with scale 1.
+        - `node_names`: names of the junctions, and of the tanks and reservoirs with "+" between them.
+        - `ground`: index of the ground among the nodes.
+        - `noise_std`: standard deviation of the noise in metres.
+        - `positions`: coordinates (n_nodes, 2) for drawing; the ground is in the middle of its tanks and reservoirs.
 
     See Also
     --------
-    make_power_grid : Lines instead of pipes.
+    make_power_grid : The same for power grids.
     hide_edges : Hide a part of the graph.
 
     Notes
     -----
-    Where a flow q loses the head h by the law of Hazen and Williams, h is proportional to q^1.852, and the conductance
-    is q / (1.852 h). It grows without bound as q goes to zero: a pipe in which the water stands still, as on the way to
-    a junction without demand, has a very large conductance, its ends have nearly the same head, and the more water a
-    change sends through it, the less it conducts. wntr bounds it by a straight line at flows below 0.2 litres per
-    second. Weights are differences between simulations, and hold for pumps as well.
+    If a flow q loses the head h by the law of Hazen and Williams, h is proportional to q^1.852, and the conductance is
+    q / (1.852 h). It grows without bound as q goes to zero: a pipe in which the water stands still, such as one that
+    leads to a junction without demand, has a very large conductance, its ends have nearly the same head, and the more
+    water a change sends through it, the less it conducts. wntr bounds the conductance by using a straight line at flows
+    below 0.2 litres per second. Weights are computed as differences between simulations, so they are valid for pumps as
+    well.
 
-    wntr's results differ in the last bits from one run to the next.
+    The results of wntr differ in the last bits from one run to the next.
 
     References
     ----------
@@ -154,7 +156,7 @@ class _Simulation:
         self.ends = np.array([place[link.end_node_name] for link in links])
         self.is_free = np.array([name in set(model.junction_name_list) for name in self.node_names])
         if self.is_free.all() or not self.is_free.any():
-            raise ValueError("network needs junctions, and a tank or reservoir whose head is fixed.")
+            raise ValueError("network lacks a junction, or a tank or reservoir; expected at least one of each.")
         self._extra = []
         for name in np.array(self.node_names)[self.is_free]:
             demands = model.get_node(name).demand_timeseries_list
@@ -164,12 +166,14 @@ class _Simulation:
             self.base = self.run(np.zeros(int(self.is_free.sum())))
         except RuntimeError as error:
             raise ValueError(
-                f"network has no steady state that wntr can find at time zero without controls ({error}); expected "
-                f"another one."
+                f"wntr finds no steady state of network at time zero without controls ({error}); expected another "
+                f"network."
             ) from error
         self.mean_demand = float(np.abs(self.base.demands[self.is_free]).mean())
         if not self.mean_demand > 0:
-            raise ValueError("network has no demand at time zero; expected some, as inputs are in units of their mean.")
+            raise ValueError(
+                "network has no demand at time zero; expected some, because inputs are in units of the mean demand."
+            )
 
     def run(self, inflow: FloatArray) -> _State:
         """The state where this much more flows in at the junctions, in litres per second; RuntimeError without one."""

@@ -1,4 +1,4 @@
-"""A system: the data of its experiments, and what is known of its truth."""
+"""A system: the data of its experiments, and the true graph and parameters as far as they are known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["System", "check_systems"]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The data of one system, and what is known of its truth.
+    """The data of one system, with its true graph and parameters if these are known.
 
     Parameters
     ----------
@@ -27,19 +27,19 @@ class System:
     Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
         Outputs.
     known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-        What the identifier is told of the graph, as in its `fit`.
+        The known pairs that are passed to the identifier, as in its `fit`.
     known_adjacency : array, sparse matrix or networkx.Graph, default=None
         The graph where a boolean `known_mask` is True, as in `fit`.
     true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-        The whole graph, where it is known after all. The identifier never sees it.
+        The true graph, if it is known. It is used for evaluation only; the identifier never sees it.
     true_theta : array-like of shape (n_parameters,), default=None
-        The true parameters, where they are known. The identifier never sees them.
+        The true parameters, if they are known. They are used for evaluation only; the identifier never sees them.
     name : str or None, default=None
-        What to call it; None takes its place in the list.
+        Name of the system in tables. If None, its index in the list of systems.
     labels : dict of str to object, default=None
-        Further columns for its row, such as `{"graph": "grid"}`.
+        Additional columns for its row, such as `{"graph": "grid"}`.
     directed : bool or None, default=None
-        Whether the graph is directed. None: as in `known_mask`, where it is a `KnownEdges`, and else undirected.
+        Whether the graph is directed. If None, it is directed if `known_mask` is a `KnownEdges` of a directed graph.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class System:
 
 
 def check_systems(systems: Any, reserved: Collection[str]) -> list[System]:
-    """Systems with names, and truths that make sense; the data are left to `fit`, whose complaints become rows."""
+    """Check names and true graphs of systems. The data are checked by `fit`, whose errors become part of the rows."""
     if isinstance(systems, System | Mapping) or not isinstance(systems, Iterable):
         raise TypeError(f"systems is a {type(systems).__name__}; expected a list of System objects or dicts.")
     checked = [_check_system(system, place, reserved) for place, system in enumerate(systems)]

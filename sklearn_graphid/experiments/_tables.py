@@ -21,35 +21,36 @@ __all__ = ["compare_identifiers", "identify_many"]
 def identify_many(
     estimator: Any, systems: Iterable[Any], n_jobs: int | None = None, *, keep_estimators: bool = False
 ) -> pd.DataFrame:
-    """Identify every system with a clone of one estimator, and tabulate what came out.
+    """Identify every system with a clone of one estimator, and tabulate the results.
 
     Parameters
     ----------
     estimator : identifier, or pipeline that ends in one
-        It is cloned for every system and not fitted itself. As everywhere in scikit-learn, an integer `random_state`
-        makes every fit reproducible, and every system gets the same one.
+        The estimator. It is cloned for every system and not fitted itself. As everywhere in scikit-learn, an integer
+        `random_state` makes every fit reproducible; every system gets the same one.
     systems : iterable of System or dict
-        The systems; a dict has the arguments of `System`.
+        The systems; a dict holds the arguments of `System`.
     n_jobs : int or None, default=None
-        Fits at a time, as everywhere in scikit-learn; `joblib.parallel_config` chooses where they run. The numbers do
-        not depend on it.
+        Number of fits that run in parallel, as everywhere in scikit-learn; `joblib.parallel_config` sets the backend.
+        The results do not depend on it.
     keep_estimators : bool, default=False
         Whether to keep the fitted clones, in a column `estimator`.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each system, in their order:
+        One row for each system, in the given order, with the columns:
 
         - `name`, and the system's `labels`;
         - `n_nodes`, `n_experiments` and `n_unknown`: its size;
-        - `n_edges`: how many edges the identified graph has, and `n_edges_found`: how many of these were unknown;
+        - `n_edges`: number of edges of the identified graph, and `n_edges_found`: how many of these were unknown;
         - `theta` (an array) and `noise_std`;
-        - `edge_f1`, `edge_roc_auc`, `edge_calibration_error` and `theta_nrmse` against the truth, nan without it;
-        - what numbers the estimator has in `diagnostics_`: of those with an entry for each parameter, the largest R-hat
+        - `edge_f1`, `edge_roc_auc`, `edge_calibration_error` and `theta_nrmse` against the truth, nan if it is not
+          given;
+        - the numbers in the estimator's `diagnostics_`; of those with one entry for each parameter, the largest R-hat
           and the smallest effective sample size;
-        - `seconds` that `fit` took, and the `warnings` that it and the measures gave, a line each;
-        - `error_type` and `error_message`, missing unless the fit failed. One failure does not stop the others.
+        - `seconds`: duration of `fit`, and `warnings`: the warnings of the fit and the metrics, one per line;
+        - `error_type` and `error_message`: missing unless the fit failed. A failure does not stop the other fits.
 
     See Also
     --------
@@ -82,29 +83,30 @@ def identify_many(
 def compare_identifiers(
     estimators: Mapping[str, Any], systems: Iterable[Any], n_jobs: int | None = None, *, keep_estimators: bool = False
 ) -> ComparisonDisplay:
-    """Identify every system with each of several estimators, and compare what they found.
+    """Identify every system with each of several estimators, and compare the results.
 
     Parameters
     ----------
     estimators : dict of str to identifier
-        The estimators, by the names that the table and the figure shall call them.
+        The estimators, with the names to use for them in tables and figures.
     systems : iterable of System or dict
-        The systems, most of them with a `true_adjacency`, as nothing can be compared without.
+        The systems. Only those with a `true_adjacency` (or `true_theta`) contribute to the comparison of graphs (or
+        parameters).
     n_jobs : int or None, default=None
-        Fits at a time; every pair of estimator and system is a fit.
+        Number of fits that run in parallel; every combination of estimator and system is one fit.
     keep_estimators : bool, default=False
         Whether to keep the fitted clones, in a column `estimator` of the frame.
 
     Returns
     -------
     ComparisonDisplay
-        Its `frame` is that of `identify_many` with a column `method`; `table()` has means and standard errors; `plot()`
-        draws them.
+        An object whose `frame` is the table of `identify_many` with an additional column `method`. Its method `table()`
+        returns means and standard errors, and `plot()` draws them.
 
     See Also
     --------
-    identify_many : One estimator.
-    sklearn_graphid.plotting.ComparisonDisplay : What is returned.
+    identify_many : The same for one estimator.
+    sklearn_graphid.plotting.ComparisonDisplay : The returned object.
 
     Examples
     --------

@@ -346,7 +346,7 @@ def test_large_members_and_files_are_refused_unread(tmp_path):
 
 def test_a_download_without_end_is_cut_off(tmp_path, server, monkeypatch):
     monkeypatch.setattr(_deezer, "_MOST_BYTES", 100)
-    with pytest.raises(ValueError, match="sends more than 100 bytes"):
+    with pytest.raises(ValueError, match="has more than 100 bytes"):
         fetch_deezer_ego_nets(data_home=tmp_path)
     assert files_below(tmp_path) == []
 

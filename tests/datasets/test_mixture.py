@@ -94,9 +94,9 @@ def test_mixture_is_of_the_families_asked_for():
         ({"n_graphs": 0}, ValueError, "n_graphs"),
         ({"min_nodes": 7}, ValueError, "min_nodes"),
         ({"min_nodes": 20, "max_nodes": 10}, ValueError, "max_nodes"),
-        ({"families": "trees"}, TypeError, "families='trees'; expected a list of names out of sparse random"),
+        ({"families": "trees"}, TypeError, "families='trees'; expected a list of names among sparse random"),
         ({"families": []}, TypeError, "families"),
-        ({"families": ["trees", "tree"]}, ValueError, "families holds 'tree'; expected a list of names out of"),
+        ({"families": ["trees", "tree"]}, ValueError, "families holds 'tree'; expected a list of names among"),
         ({"families": [3]}, ValueError, "families holds '3'"),
     ],
 )

@@ -192,7 +192,7 @@ def with_three_windings():
         ("case9", {"noise": -1.0}, ValueError, "noise=-1.0; expected"),
         ("case9", {"input_scale": 0.0}, ValueError, "input_scale=0.0; expected a positive"),
         ("case9", {"as_frame": "yes"}, TypeError, "as_frame='yes'; expected True or False"),
-        ("case11_iwamoto", {"flow": "ac"}, ValueError, "base case for which the AC power flow does not converge"),
+        ("case11_iwamoto", {"flow": "ac"}, ValueError, "AC power flow of case does not converge in its base case"),
         (without_load, {}, ValueError, "case has no load in service"),
         (with_two_slack_buses, {}, ValueError, "case has 2 slack buses; expected exactly one"),
         (with_three_windings, {}, ValueError, "case has three-winding transformers"),

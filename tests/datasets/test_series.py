@@ -109,7 +109,7 @@ def test_noise_of_the_measurement_weakens_what_is_seen():
         (np.ones((4, 2)), 0, ValueError, "lag=0; expected an integer of at least 1"),
         (np.ones((4, 2)), 1.0, ValueError, "lag=1.0; expected"),
         (np.ones((4, 2)), True, TypeError, "lag=True; expected"),
-        (np.ones((2, 2)), 2, ValueError, "series has 2 times, which are too few for lag=2; expected at least 3"),
+        (np.ones((2, 2)), 2, ValueError, "series has 2 times, which is too few for lag=2; expected at least 3"),
         (np.ones(4), 1, ValueError, r"series has shape \(4,\); expected \(n_times, n_nodes\)"),
         (np.ones((4, 0)), 1, ValueError, r"series has shape \(4, 0\)"),
         ([], 1, ValueError, "series is empty"),

@@ -137,7 +137,7 @@ def with_pressure_valve():
         ("Net1", {"noise": float("nan")}, ValueError, "noise=nan; expected"),
         ("Net1", {"input_scale": -1}, ValueError, "input_scale=-1; expected a positive"),
         ("Net1", {"as_frame": 1}, TypeError, "as_frame=1; expected True or False"),
-        (without_tanks, {}, ValueError, "network needs junctions, and a tank or reservoir"),
+        (without_tanks, {}, ValueError, "network lacks a junction, or a tank or reservoir"),
         (without_demands, {}, ValueError, "network has no demand at time zero"),
         (with_pressure_valve, {}, ValueError, "flow does not follow from the heads at their ends, such as valve"),
     ],
