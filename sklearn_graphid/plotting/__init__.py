@@ -1,6 +1,6 @@
-"""Pictures of graphs, probabilities, parameters and runs, in the manner of scikit-learn's displays.
+"""Displays of graphs, probabilities, parameters and runs, in the style of scikit-learn's displays.
 
-They need matplotlib, which comes with `pip install "sklearn-graphid[plot]"`; importing this package does not.
+Drawing needs matplotlib, which `pip install "sklearn-graphid[plot]"` installs; importing this package does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The adjacency matrix as a picture."""
+"""Display of the adjacency matrix."""
 
 from __future__ import annotations
 
@@ -53,43 +53,43 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 class AdjacencyDisplay(IdentifiedGraphDisplay):
-    """The adjacency matrix: what is known in grey, and the probability of every unknown pair in blue.
+    """Adjacency matrix with known pairs in grey and the probabilities of unknown pairs in blue.
 
-    Known edges are hatched, so that print without colour tells them from probabilities. A dot marks an inferred edge.
-    Where the truth is given, a ring marks a missed edge and a cross a false one. In a directed graph, an edge stands in
-    the column of its source and the row of its target. Where edges have strengths, these are the colours, and a bar
-    marks a strength below zero.
+    Known edges are hatched, so that they differ from probabilities in print without colour. A dot marks an inferred
+    edge. If the true graph is given, a ring marks a missed edge and a cross a false one. In a directed graph, an edge
+    is in the column of its source and the row of its target. If edges have strengths, the colours show these, and a bar
+    marks a negative strength.
 
     Parameters
     ----------
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge: the blue of an unknown pair.
+        Probability of every edge, shown in blue for unknown pairs.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The graph that was decided on; its unknown edges have a mark.
+        The identified graph; its edges at unknown pairs are marked.
     known : KnownEdges
-        What was known, in grey.
+        The known pairs, shown in grey.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true graph, which decides what the marks look like.
+        The true graph, to mark found, missed and false edges.
     node_names : sequence, default=None
-        Names of the nodes, written above the matrix and on its left; in a large one only those of nodes that have an
-        inferred or missed edge, the most probable ones if there is no room for all.
+        Names of the nodes, written above and to the left of the matrix. In a large matrix only nodes with an inferred
+        or missed edge are named; if there is no room for all of these, those with the most probable edges.
     weights : ndarray of shape (n_nodes, n_nodes), default=None
         Strengths of the edges.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where the matrix is drawn.
+        Axes with the matrix.
     figure_ : matplotlib Figure
-        The figure that holds it.
+        Figure containing the axes.
     known_image_ : AxesImage
         The known pairs.
     probability_image_ : AxesImage or None
-        The probabilities of the others; None where strengths are shown.
+        The probabilities of the unknown pairs; None if strengths are shown.
     strength_image_ : AxesImage or None
-        The strengths of all edges; None where probabilities are shown.
+        The strengths of all edges; None if probabilities are shown.
     marks_ : dict of str to PathCollection
-        "inferred", or "found", "missed" and "false", and "negative" for strengths below zero.
+        The marks by kind: "inferred", or "found", "missed" and "false"; and "negative" for negative strengths.
     colorbar_ : matplotlib Colorbar or None
         The scale of the probabilities or strengths.
     node_order_ : ndarray of shape (n_nodes,)
@@ -97,7 +97,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 
     See Also
     --------
-    GraphDisplay : The same as nodes and edges.
+    GraphDisplay : The same graph, drawn as nodes and edges.
 
     Examples
     --------
@@ -125,22 +125,22 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         colorbar: bool = True,
         legend: bool = True,
     ) -> Self:
-        """Draw.
+        """Draw the matrix.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on. If None, a new figure is created.
         color_by : {"probability", "strength"} or None, default=None
-            What colours show: how probable every unknown pair is, or how strong every edge. None: strengths, where
-            edges have them.
+            Whether colours show the probability of every unknown pair or the strength of every edge. If None,
+            strengths if the edges have them, else probabilities.
         node_order : "bandwidth", array-like of int of shape (n_nodes,) or None, default=None
             The node of each row and column. "bandwidth" moves edges towards the diagonal (reverse Cuthill-McKee), which
-            uncovers chains and groups. None: as they are numbered.
+            reveals chains and groups. If None, nodes are in their original order.
         colorbar : bool, default=True
-            Show the scale of the colours.
+            Whether to show the scale of the colours.
         legend : bool, default=True
-            Explain greys and marks beneath the matrix.
+            Whether to explain shades and marks below the matrix.
 
         Returns
         -------
@@ -178,7 +178,9 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             return self.weights is not None
         check_choice(color_by, "color_by", ("probability", "strength"), "None")
         if color_by == "strength" and self.weights is None:
-            raise ValueError("color_by='strength', but the edges have no strengths; expected 'probability' or weights.")
+            raise ValueError(
+                "color_by='strength', but the edges have no strengths; expected color_by='probability', or weights."
+            )
         return color_by == "strength"
 
     def _draw_cells(self, shows_strengths: bool) -> AxesImage:

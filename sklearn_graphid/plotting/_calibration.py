@@ -1,4 +1,4 @@
-"""Are edges of probability p there in a share p of the cases?"""
+"""Calibration of edge probabilities: whether a share p of the pairs with probability p are edges."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ __all__ = ["EdgeCalibrationDisplay"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EdgeCalibrationDisplay:
-    """Reliability of edge probabilities: the share of true edges against the probability they were given.
+    """Reliability curve of edge probabilities: share of true edges against predicted probability.
 
-    On the diagonal, probabilities are what they say. Vertical bars are 95 % Wilson intervals of the shares, as if pairs
-    were independent. The panel beneath counts the pairs in every bin, on a logarithmic scale.
+    Calibrated probabilities lie on the diagonal. Vertical bars are 95 % Wilson intervals of the shares, which treat
+    pairs as independent. The panel below counts the pairs in every bin, on a logarithmic scale.
 
     Parameters
     ----------
     mean_predicted : ndarray of shape (n_bins,)
-        Mean probability in each bin; nan where it is empty.
+        Mean probability in each bin; nan if the bin is empty.
     fraction_true : ndarray of shape (n_bins,)
-        Share of edges in each bin; nan where it is empty.
+        Share of edges in each bin; nan if the bin is empty.
     counts : ndarray of shape (n_bins,)
-        Pairs in each bin.
+        Number of pairs in each bin.
     name : str, default=None
-        What the legend calls the curve.
+        Name of the curve in the legend.
 
     Attributes
     ----------
     calibration_error : float
         Mean distance from the diagonal over all pairs; the same as `metrics.edge_calibration_error`.
     ax_ : matplotlib Axes
-        The curve.
+        Axes with the curve.
     counts_ax_ : matplotlib Axes
-        The counts beneath it; None if they are not shown.
+        Axes with the counts, below the curve; None if they are not shown.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the axes.
     line_ : Line2D
         The curve.
     intervals_ : LineCollection
@@ -57,8 +57,8 @@ class EdgeCalibrationDisplay:
 
     See Also
     --------
-    sklearn_graphid.metrics.edge_reliability_curve : The numbers.
-    sklearn_graphid.metrics.edge_calibration_error : One number.
+    sklearn_graphid.metrics.edge_reliability_curve : Computes the curve.
+    sklearn_graphid.metrics.edge_calibration_error : Summarises the curve in one number.
 
     Examples
     --------
@@ -97,20 +97,20 @@ class EdgeCalibrationDisplay:
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Judge the probabilities that an identifier gives to the unknown pairs.
+        """Draw the calibration of an identifier's probabilities of the unknown pairs.
 
         Parameters
         ----------
         estimator : fitted identifier or list of these
-            Such as `LangevinSystemIdentifier`. The pairs of a list are pooled.
+            The identifier, such as a `LangevinSystemIdentifier`. The pairs of several identifiers are pooled.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
-            The true graph, or as many as there are estimators.
+            The true graph, or a list with one for each estimator.
         n_bins : int, default=10
             Number of bins.
         name : str, default=None
-            What the legend calls the curve; by default the class of the estimator.
+            Name of the curve in the legend. If None, the class of the estimator.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class EdgeCalibrationDisplay:
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Judge probabilities from whatever source.
+        """Draw the calibration of given probabilities.
 
         Parameters
         ----------
@@ -153,13 +153,13 @@ class EdgeCalibrationDisplay:
         edge_probabilities : array of shape (n_nodes, n_nodes), or list of these
             Edge probabilities.
         known : KnownEdges or array of shape (n_nodes, n_nodes), or list of these, default=None
-            What was known; only the other pairs are judged.
+            The known pairs; only the other pairs count.
         n_bins : int, default=10
             Number of bins.
         name : str, default=None
-            What the legend calls the curve.
+            Name of the curve in the legend.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -179,17 +179,17 @@ class EdgeCalibrationDisplay:
         marker: str = "o",
         linestyle: str = "-",
     ) -> Self:
-        """Draw.
+        """Draw the curve.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default. Axes that another display has drawn in take a further curve.
+            Axes to draw on. If None, a new figure is created. On the axes of another display, a further curve is added.
         show_counts : bool, default=True
-            Count the pairs of every bin in a panel beneath. It hangs an inch and a half below `ax`; a figure with
-            `layout="constrained"` makes room for it.
+            Whether to show the number of pairs in every bin in a panel below. The panel extends an inch and a half
+            below `ax`; a figure with `layout="constrained"` makes room for it.
         color, marker, linestyle : str, default="#0072B2", "o" and "-"
-            The look of the curve.
+            Style of the curve.
 
         Returns
         -------

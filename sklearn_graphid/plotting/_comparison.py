@@ -45,25 +45,25 @@ _DEFAULT_PANELS = ("edge_f1", "theta_nrmse")
 
 
 class ComparisonDisplay:
-    """How well several identifiers found many systems: all runs, their means, and a figure.
+    """Comparison of several identifiers on many systems: a table of all runs, their means, and a figure.
 
-    It is what `compare_identifiers` returns.
+    `compare_identifiers` returns this object.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        A row for each run, as from `identify_many`, with a column `method`.
+        One row for each run, as from `identify_many`, with a column `method`.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        A panel for each measure.
+        One panel for each measure.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the panels.
 
     See Also
     --------
-    sklearn_graphid.compare_identifiers : Makes one from estimators and systems.
+    sklearn_graphid.compare_identifiers : Runs the estimators on the systems.
 
     Examples
     --------
@@ -84,24 +84,24 @@ class ComparisonDisplay:
     def table(
         self, by: str | Sequence[str] | None = "n_experiments", *, measures: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Mean and standard error of every measure.
+        """Return mean and standard error of every measure.
 
         Parameters
         ----------
         by : str, list of str or None, default="n_experiments"
-            Columns of the frame whose values make a row each, such as "n_nodes" or a label of the systems. None: one
-            row for each method.
+            Columns of the frame to group by, such as "n_nodes" or a label of the systems. If None, there is one row for
+            each method.
         measures : list of str or None, default=None
-            Columns of the frame. None: F1 score, area under the ROC curve, error of theta and seconds, as far as there
-            are any. The calibration error of one system is large by chance alone, so its mean says little: pool the
-            systems with `edge_calibration_error` instead.
+            Columns of the frame. If None, F1 score, area under the ROC curve, error of theta and seconds, as far as
+            they are available. The calibration error of a single system is large by chance alone, so its mean is not
+            informative: pool the systems with `edge_calibration_error` instead.
 
         Returns
         -------
         pandas.DataFrame
-            Its index has the method and what it is grouped by; its columns the measure, and "mean" or
-            "standard_error". Runs that failed or lack the measure do not count in these; `("runs", "n")` and
-            `("runs", "failed")` say how many runs there were and how many failed. The standard error of one run is nan.
+            The index holds the method and the groups; the columns hold the measure, and "mean" or "standard_error".
+            Runs that failed or lack the measure are left out of these; `("runs", "n")` and `("runs", "failed")` are the
+            number of runs and of failed runs. The standard error of one run is nan.
         """
         import pandas as pd
 
@@ -127,18 +127,19 @@ class ComparisonDisplay:
         measures: Sequence[str] | None = None,
         legend: bool = True,
     ) -> Self:
-        """Draw the mean of each measure, and its standard error, against the groups; as bars where there is one group.
+        """Draw mean and standard error of each measure against the groups, or as bars if there is only one group.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each measure; a new figure by default.
+            One Axes to divide into panels, or one for each measure. If None, a new figure is created.
         by : str, default="n_experiments"
             Column of the frame on the horizontal axis.
         measures : list of str or None, default=None
-            Columns of the frame, a panel each. None: F1 score and error of theta, as far as there are any.
+            Columns of the frame, one panel for each. If None, F1 score and error of theta, as far as they are
+            available.
         legend : bool, default=True
-            Say which method is which.
+            Whether to show a legend of the methods.
 
         Returns
         -------
@@ -235,7 +236,9 @@ class ComparisonDisplay:
         import pandas as pd
 
         if not isinstance(self.frame, pd.DataFrame):
-            raise TypeError(f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame, a row for each run.")
+            raise TypeError(
+                f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame with one row for each run."
+            )
         if "method" not in self.frame:
             raise ValueError(f"frame has the columns {list(self.frame.columns)}; expected 'method' among them.")
         if self.frame.empty:
@@ -247,7 +250,7 @@ class ComparisonDisplay:
             raise TypeError(f"{argument} is a {type(names).__name__}; expected a list of columns of the frame.")
         columns = list(names)
         if not columns:
-            raise ValueError(f"{argument} is empty; expected a column of the frame or more.")
+            raise ValueError(f"{argument} is empty; expected at least one column of the frame.")
         for name in columns:
             if not isinstance(name, str):
                 raise TypeError(f"{argument} holds a {type(name).__name__}; expected columns of the frame, as str.")
@@ -261,7 +264,7 @@ class ComparisonDisplay:
             return self.frame[name].astype(float)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"measures names {name!r}, a column that does not hold numbers; expected one that does."
+                f"measures names {name!r}, a column that does not hold numbers; expected numeric columns."
             ) from error
 
     def _measured(self, measures: Any, usual: Sequence[str]) -> list[str]:
@@ -271,8 +274,8 @@ class ComparisonDisplay:
         present = [name for name in usual if name in self.frame and self.frame[name].notna().any()]
         if not present:
             raise ValueError(
-                "no run has any of the usual measures; expected systems with a true_adjacency or a true_theta, and at "
-                "least one fit that did not fail."
+                "no run has any of the default measures; expected systems with a true_adjacency or a true_theta, and "
+                "at least one fit that did not fail."
             )
         return present
 

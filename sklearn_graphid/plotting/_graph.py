@@ -1,4 +1,4 @@
-"""The graph drawn as nodes and edges."""
+"""Display of the graph as nodes and edges."""
 
 from __future__ import annotations
 
@@ -58,48 +58,48 @@ _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
 class GraphDisplay(IdentifiedGraphDisplay):
-    """The graph, with the edges that were inferred in colour.
+    """Graph with inferred edges in colour.
 
-    Known edges are grey. Inferred edges are coloured, and the wider the more probable. Where edges have strengths, all
-    are the wider the stronger, and dotted where the strength is below zero. Where the truth is given, missed edges are
-    dashed, and a cross marks false ones. An edge that would run through a third node is drawn as a bow. In a directed
-    graph edges are arrows, and two that join the same nodes are bows.
+    Known edges are grey. Inferred edges are coloured; more probable edges are wider. If edges have strengths, the
+    widths of all edges show these instead, and negative strengths are dotted. If the true graph is given, missed edges
+    are dashed, and a cross marks false ones. An edge that would run through a third node is drawn as an arc. In a
+    directed graph edges are arrows, and two edges between the same nodes are arcs.
 
     Parameters
     ----------
     edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge: the width of an inferred one.
+        Probability of every edge, shown as the width of inferred edges.
     adjacency : ndarray of shape (n_nodes, n_nodes)
-        The graph that was decided on, whose edges are drawn.
+        The identified graph, whose edges are drawn.
     known : KnownEdges
-        What was known. A known edge is grey.
+        The known pairs; known edges are grey.
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true graph; with it, missed edges are drawn too.
+        The true graph; if given, missed edges are drawn too.
     node_names : sequence, default=None
-        Names of the nodes; their numbers by default.
+        Names of the nodes. If None, their indices.
     weights : ndarray of shape (n_nodes, n_nodes), default=None
-        Strengths of the edges, which set their widths: these grow with the root of the strength, up to a limit.
+        Strengths of the edges. Widths of edges grow with the square root of the strength, up to a limit.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where the graph is drawn.
+        Axes with the graph.
     figure_ : matplotlib Figure
-        The figure that holds it.
+        Figure containing the axes.
     positions_ : ndarray of shape (n_nodes, 2)
-        Where the nodes are; pass it as `pos` to draw another graph in the same layout.
+        Positions of the nodes; pass them as `pos` to draw another graph in the same layout.
     edges_ : dict of str to LineCollection
         The edges by kind: "known", and "inferred", or "found", "missed" and "false"; "unknown" if shown.
     arrows_ : dict of str to list of FancyArrowPatch
-        The heads of the edges of a directed graph, by kind; empty for an undirected one.
+        The arrowheads of a directed graph, by kind of edge; empty for an undirected graph.
     nodes_ : PathCollection
         The nodes.
     colorbar_ : matplotlib Colorbar or None
-        The scale of the values of nodes, where they are drawn.
+        The scale of `node_values`, if these are drawn.
 
     See Also
     --------
-    AdjacencyDisplay : The same as a matrix, which shows the probability of every pair.
+    AdjacencyDisplay : The same graph as a matrix, which shows the probability of every pair.
 
     Examples
     --------
@@ -134,38 +134,39 @@ class GraphDisplay(IdentifiedGraphDisplay):
         styles: Mapping[str, Mapping[str, Any]] | None = None,
         legend: bool = True,
     ) -> Self:
-        """Draw.
+        """Draw the graph.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on. If None, a new figure is created.
         pos : array-like of shape (n_nodes, 2) or mapping from node names to pairs of numbers, default=None
-            Where the nodes are.
+            Positions of the nodes. If None, `layout` determines them.
         layout : {"kamada_kawai", "spring", "spectral", "circular"} or callable, default="kamada_kawai"
-            Places the nodes where `pos` is None; a callable takes a networkx.Graph with the nodes 0, 1, ... and returns
-            their positions by number.
+            Layout of the nodes if `pos` is None. A callable takes a networkx.Graph with the nodes 0, 1, ... and returns
+            a mapping from these to positions.
         random_state : int or None, default=0
             Seed of the "spring" layout.
         node_labels : bool or "inferred", default=False
-            Write the names into the nodes, or beside them if there is one of more than three characters. "inferred"
-            names only the ends of edges that were inferred: of found, false and missed ones where the truth is given.
+            Whether to write the names of the nodes: inside the nodes, or beside them if a name has more than three
+            characters. "inferred" names only the ends of inferred edges; if the true graph is given, those of found,
+            false and missed edges.
         node_size : float, default=None
-            Area of a node in square points; by default smaller the more there are.
+            Area of a node in square points. If None, it is smaller the more nodes there are.
         node_values : array-like of shape (n_nodes,), default=None
-            A signal: colours the nodes, with a scale beside the graph. nan leaves a node white, as one that was not
-            measured.
+            A signal, shown as the colours of the nodes, with a scale beside the graph. nan leaves a node white, for
+            example because it was not measured.
         value_range : pair of float, default=None
-            Values at the ends of the scale, so that several pictures compare; by default those of `node_values`.
+            Values at the ends of the scale, to make several figures comparable. If None, the range of `node_values`.
         value_label : str, default=None
-            What the scale is called.
+            Label of the scale.
         show_unknown : bool, default=False
-            Draw every unknown pair as a hairline.
+            Whether to draw every unknown pair as a hairline.
         styles : mapping from str to dict, default=None
-            Changes to the look of a kind of edge (see `edges_`): "color", "linewidth", "linestyle", "marker" and
-            "label". A line width of None is that of the probability or the strength.
+            Changes to the style of a kind of edge (see `edges_`): "color", "linewidth", "linestyle", "marker" and
+            "label". A line width of None follows the probability or the strength.
         legend : bool, default=True
-            Explain the kinds of edges beneath the graph.
+            Whether to explain the kinds of edges below the graph.
 
         Returns
         -------

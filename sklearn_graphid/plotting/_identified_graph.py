@@ -1,4 +1,4 @@
-"""What there is to draw of an identified graph: every pair's probability, decision and fate."""
+"""Data shared by the displays of an identified graph: probability and decision of every pair, and the truth."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class IdentifiedGraph(NamedTuple):
             matrix = check_named_adjacency(graph, name, directed=directed)
             if len(matrix.values) != n_nodes:
                 raise ValueError(
-                    f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected as many."
+                    f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected {n_nodes}."
                 )
             checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
@@ -134,7 +134,7 @@ def _check_weights(weights: FloatArray, adjacency: FloatArray, directed: bool) -
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IdentifiedGraphDisplay(ABC):
-    """Base of the pictures of an identified graph, which come from an identifier or from the probabilities alone."""
+    """Base class for displays of an identified graph, made from an identifier or from edge probabilities."""
 
     edge_probabilities: FloatArray
     adjacency: FloatArray
@@ -148,18 +148,19 @@ class IdentifiedGraphDisplay(ABC):
     def from_estimator(
         cls, estimator: Any, *, true_adjacency: Any = None, ax: Axes | None = None, **plot_options: Any
     ) -> Self:
-        """Draw what an identifier found.
+        """Draw the graph that an identifier found.
 
         Parameters
         ----------
         estimator : fitted identifier
-            Such as `LangevinSystemIdentifier`. Where it has `weights_`, the strengths of edges are shown.
+            The identifier, such as a `LangevinSystemIdentifier`. If it has `weights_`, the strengths of edges are
+            shown.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
             The true graph, to mark missed and false edges.
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on. If None, a new figure is created.
         **plot_options
-            Passed on to `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -192,20 +193,20 @@ class IdentifiedGraphDisplay(ABC):
         edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
             Probability of every edge, or zeros and ones.
         known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-            What was known: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
-            None: nothing.
+            The known pairs: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True =
+            known). If None, nothing is known.
         adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The graph that was decided on; by default the edges whose probability is above one half.
+            The identified graph. If None, its edges are the pairs whose probability is above one half.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
             The true graph, as in `from_estimator`.
         node_names : sequence, default=None
             Names of the nodes.
         weights : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            Strengths of the edges; those of other pairs are ignored. None: edges have none.
+            Strengths of the edges; entries of other pairs are ignored. If None, edges have no strengths.
         directed : bool or None, default=None
-            Whether the graph is directed. None: as in `known`, where it is a `KnownEdges`, and else undirected.
+            Whether the graph is directed. If None, it is directed if `known` is a `KnownEdges` of a directed graph.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -226,7 +227,7 @@ class IdentifiedGraphDisplay(ABC):
 
     @abstractmethod
     def plot(self, *args: Any, **options: Any) -> Self:
-        """Draw."""
+        """Draw the graph."""
 
     @classmethod
     def _shown_names(cls, names: Names | None) -> Names | None:

@@ -1,4 +1,4 @@
-"""Which node to drive: how much an input at each of them would tell."""
+"""Display of the information expected from an input at each node, to choose which node to drive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_BARS = 30
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class InformationDisplay:
-    """What driving each node alone would tell: as bars, and as colours of the nodes of the graph.
+    """Information expected from driving each node alone, as bars and as colours of the nodes of the graph.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ class InformationDisplay:
     graph : GraphDisplay, default=None
         The graph to draw beside the bars.
     node_names : sequence, default=None
-        Names of the nodes; their numbers by default.
+        Names of the nodes. If None, their indices.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (2,) or (1,)
-        The bars and, where there is one, the graph.
+        Axes with the bars and, if there is one, with the graph.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the axes.
     bars_ : BarContainer
-        A bar for each node that is listed, the one that tells most on top.
+        One bar for each listed node, the most informative on top.
     graph_ : GraphDisplay or None
-        The graph as it was drawn.
+        The display of the graph.
 
     See Also
     --------
@@ -82,18 +82,18 @@ class InformationDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw what an identifier that samples expects of inputs at single nodes.
+        """Draw the information that an identifier expects from inputs at single nodes.
 
         Parameters
         ----------
         estimator : fitted identifier
-            One that has draws from a posterior, such as `LangevinSystemIdentifier`.
+            An identifier with draws from a posterior, such as `LangevinSystemIdentifier`.
         amplitude : float, default=1.0
-            The input at the node, in the units of X; all others are zero.
+            The input at the driven node, in the units of X; the inputs of all other nodes are zero.
         observed : list or None, default=None
             Nodes at which outputs will be measured, as in `suggest_inputs`.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -123,16 +123,16 @@ class InformationDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw bars of numbers from whatever source.
+        """Draw bars of given numbers.
 
         Parameters
         ----------
         information : array-like of shape (n_nodes,)
-            What each node would tell, 0 or more.
+            Expected information of an input at each node, 0 or more.
         node_names : sequence, default=None
             Names of the nodes.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class InformationDisplay:
         """
         values = as_numbers(information, "information", "numbers of shape (n_nodes,)")
         if values.ndim != 1 or not values.size:
-            raise ValueError(f"information has shape {values.shape}; expected (n_nodes,), a number for each node.")
+            raise ValueError(f"information has shape {values.shape}; expected (n_nodes,), one number for each node.")
         if not (np.isfinite(values) & (values >= 0)).all():
             odd = values[~(np.isfinite(values) & (values >= 0))][0]
             raise ValueError(f"information holds {odd}; expected finite numbers of 0 or more.")
@@ -156,18 +156,18 @@ class InformationDisplay:
         show_graph: bool = True,
         graph_options: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the bars and the graph.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for the bars and one for the graph; a new figure by default.
+            One Axes to divide into panels, or one for the bars and one for the graph. If None, a new figure is created.
         max_bars : int, default=30
-            List so many nodes at most, those that tell most.
+            The largest number of nodes to list; the most informative ones are kept.
         show_graph : bool, default=True
-            Draw the graph too, where there is one.
+            Whether to draw the graph too, if there is one.
         graph_options : dict, default=None
-            Passed on to `GraphDisplay.plot`, such as `pos` or `node_labels`.
+            Arguments of `GraphDisplay.plot`, such as `pos` or `node_labels`.
 
         Returns
         -------

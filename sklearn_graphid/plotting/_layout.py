@@ -24,7 +24,7 @@ def read_positions(pos: Any, names: Sequence[Any], argument: str) -> FloatArray:
         lacking = [name for name in names if name not in pos]
         if lacking:
             raise ValueError(
-                f"{argument} has no entry for node {lacking[0]!r}; expected one for each of {len(names)} nodes."
+                f"{argument} has no entry for node {lacking[0]!r}; expected one for each of the {len(names)} nodes."
             )
         pos = [pos[name] for name in names]
     expected = f"({len(names)}, 2), a point for each node"

@@ -1,4 +1,4 @@
-"""What the pictures of sampled parameters share: how they come from an identifier."""
+"""Code shared by the displays of sampled parameters."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["ParameterDisplay"]
 
 
 class ParameterDisplay(ABC):
-    """Base of the pictures of sampled parameters, which are named by the filter that was fitted."""
+    """Base class for displays of sampled parameters, whose names come from the fitted filter."""
 
     @classmethod
     @needs_matplotlib
     def from_estimator(cls, estimator: Any, *, true_theta: Any = None, ax: Any = None, **plot_options: Any) -> Self:
-        """Draw what an identifier has sampled.
+        """Draw the parameters that an identifier has sampled.
 
         Parameters
         ----------
         estimator : fitted identifier
-            One that samples, such as `LangevinSystemIdentifier`.
+            An identifier that samples, such as `LangevinSystemIdentifier`.
         true_theta : array-like of shape (n_parameters,), default=None
             The true parameters.
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
+            One Axes to divide into panels, or one for each panel. If None, a new figure is created.
         **plot_options
-            Passed on to `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -42,7 +42,7 @@ class ParameterDisplay(ABC):
     @classmethod
     @abstractmethod
     def from_predictions(cls, *args: Any, **options: Any) -> Self:
-        """Draw what is given."""
+        """Draw given samples."""
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Measured outputs against what an identified system predicts, node by node."""
+"""Display of measured outputs against the predictions of an identified system, node by node."""
 
 from __future__ import annotations
 
@@ -46,58 +46,58 @@ _PANELS = {"both": ("outputs", "residuals"), "outputs": ("outputs",), "residuals
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PredictiveCheckDisplay:
-    """Posterior predictive check: whether the identified system would have given the outputs that were measured.
+    """Posterior predictive check: whether the identified system is consistent with the measured outputs.
 
-    The upper panel shows every output of some nodes: what was measured, and the band in which the model expects it. The
-    experiments of a node stand side by side, in the order of the prediction. The lower panel shows the standardised
-    residuals of all nodes, and beneath it the share of every node's outputs that are outside the band. If the model
-    is right, residuals have a standard normal law, and as many outputs are outside as the level says.
+    The upper panel shows every output of some nodes: the measured value, and the band in which the model expects it.
+    The experiments of a node are side by side, sorted by the prediction. The lower panel shows the standardised
+    residuals of all nodes, and below it the share of each node's outputs that are outside the band. If the model is
+    right, residuals have a standard normal distribution, and a share of 1 - `level` of the outputs is outside.
 
     Parameters
     ----------
     outputs : ndarray of shape (n_experiments, n_outputs)
-        What was measured; nan where nothing was.
+        The measured outputs; nan where nothing was measured.
     means : ndarray of shape (n_draws, n_experiments, n_outputs)
-        Outputs without noise, of systems that were drawn from the posterior.
+        Outputs without noise, of systems drawn from the posterior.
     noise_std : ndarray of shape (n_draws, n_outputs)
         The noise level of each draw.
     node_names : sequence, default=None
-        Names of the nodes that the columns belong to; their numbers by default.
+        Names of the nodes that the columns belong to. If None, their indices.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
-        The outputs, the residuals, or both.
+        Axes with the outputs, the residuals, or both.
     shares_ax_ : matplotlib Axes or None
-        The shares outside the band, beneath the residuals.
+        Axes with the shares outside the band, below the residuals.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the axes.
     level_ : float
         The probability of the band.
     predicted_ : ndarray of shape (n_experiments, n_outputs)
-        Mean of the predictive law.
+        Mean of the predictive distribution.
     lower_, upper_ : ndarray of shape (n_experiments, n_outputs)
         Ends of the band.
     residuals_ : ndarray of shape (n_experiments, n_outputs)
-        Standardised residuals: normal quantiles of the probability of a smaller output.
+        Standardised residuals: normal quantiles of the predictive probability of a smaller output.
     share_outside_ : ndarray of shape (n_outputs,)
-        Share of every node's measured outputs that are outside the band; nan where none was measured.
+        Share of each node's measured outputs that are outside the band; nan if none was measured.
     total_share_outside_ : float
-        The same of all measured outputs.
+        Share of all measured outputs that are outside the band.
     conspicuous_ : ndarray of shape (n_outputs,)
-        Whether more outputs of a node are outside than chance explains: by a binomial law, which takes outputs to be
-        independent, at one false alarm in a hundred checks of all nodes.
+        Whether more outputs of a node are outside than chance explains, by a binomial test that treats outputs as
+        independent, with one false alarm in a hundred checks of all nodes.
 
     See Also
     --------
-    TraceDisplay : Whether the chains have met, which a predictive check does not tell.
-    sklearn_graphid.scorers.log_likelihood_scorer : Predictions as one number, for model selection.
+    TraceDisplay : Shows whether the chains agree, which a predictive check does not.
+    sklearn_graphid.scorers.log_likelihood_scorer : Quality of predictions as one number, for model selection.
 
     Notes
     -----
-    A check on the outputs of the fit is lenient, as the fit has seen them; pass experiments that were held out for a
-    strict one. It finds wrong filters, outliers, and nodes whose noise is not that of the others. It does not tell
-    whether the graph is right: a graph with other edges may predict as well.
+    A check with the experiments of the fit is lenient, because the fit has seen them; pass held-out experiments for a
+    strict one. The check detects wrong filters, outliers, and nodes whose noise differs from that of the others. It
+    does not show whether the graph is right: a graph with other edges may predict equally well.
 
     Examples
     --------
@@ -133,25 +133,25 @@ class PredictiveCheckDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Compare outputs with what an identifier predicts.
+        """Compare outputs with the predictions of an identifier.
 
         Parameters
         ----------
         estimator : fitted identifier
-            One that samples, such as `LangevinSystemIdentifier`, predicts with all its draws: the band holds what is
-            uncertain of graph, parameters and strengths, and the noise. One that gives a single answer, such as
-            `AdamSystemIdentifier`, has a band of the noise alone, which is too narrow where the graph is in doubt.
+            The identifier. If it samples, as `LangevinSystemIdentifier` does, the band covers the noise and the
+            uncertainty of graph, parameters and strengths. If it gives a single answer, as `AdamSystemIdentifier` does,
+            the band covers the noise only, which is too narrow if the graph is uncertain.
         X : array-like of shape (n_experiments, n_nodes)
             Inputs.
         Y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs, nan where nothing was measured; best of experiments that the fit has not seen. Named columns are
-            matched with those of Y at fit.
+            Outputs, nan where nothing was measured; preferably of held-out experiments. Named columns are matched with
+            those of Y in `fit`.
         n_draws : int, default=100
-            How many draws to predict with, at most.
+            Largest number of draws to predict with.
         random_state : int, RandomState or None, default=0
-            Chooses the draws.
+            Seed for the choice of draws.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -179,20 +179,20 @@ class PredictiveCheckDisplay:
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Compare outputs with predictions of any origin.
+        """Compare outputs with given predictions.
 
         Parameters
         ----------
         outputs : array-like of shape (n_experiments, n_outputs)
-            What was measured; nan where nothing was.
+            The measured outputs; nan where nothing was measured.
         means : array-like of shape (n_draws, n_experiments, n_outputs) or (n_experiments, n_outputs)
-            Outputs without noise, for each of several draws, or of one answer.
+            Predicted outputs without noise, for each of several draws or for a single answer.
         noise_std : float or array-like of shape (n_outputs,) or (n_draws, n_outputs)
             The noise level: one for all, one for each node, or one for each node in each draw.
         node_names : sequence, default=None
             Names of the nodes.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -211,19 +211,20 @@ class PredictiveCheckDisplay:
         level: float = 0.9,
         nodes: Sequence[Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the outputs and the residuals.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
+            One Axes to divide into panels, or one for each panel. If None, a new figure is created.
         kind : {"both", "outputs", "residuals"}, default="both"
-            What to draw. The panel of shares hangs an inch and a half below the residuals; a figure with
+            What to draw. The panel of shares extends an inch and a half below the residuals; a figure with
             `layout="constrained"` makes room for it.
         level : float, default=0.9
             Probability of the band.
         nodes : sequence of node names or None, default=None
-            Whose outputs to draw. None: all up to twelve, and of more the twelve with the largest residuals.
+            The nodes whose outputs are drawn. If None, all nodes; if there are more than twelve, the twelve with the
+            largest residuals.
 
         Returns
         -------
@@ -274,11 +275,11 @@ class PredictiveCheckDisplay:
             worst = np.argsort(-typical, kind="stable")[:_MOST_NODES]
             return sorted(int(node) for node in worst if n_measured[node])
         if isinstance(nodes, str) or not hasattr(nodes, "__len__") or not len(nodes):
-            raise TypeError(f"nodes is {nodes!r}; expected a sequence of names of nodes, at least one, or None.")
+            raise TypeError(f"nodes is {nodes!r}; expected a sequence of at least one node name, or None.")
         places = match_names(tuple(nodes), tuple(names))
         for name, place in zip(nodes, places, strict=True):
             if place is None:
-                raise ValueError(f"nodes holds {name!r}, which is not among the nodes that have outputs.")
+                raise ValueError(f"nodes holds {name!r}, which is not a node with outputs; expected such nodes.")
         return [place for place in places if place is not None]
 
     def _draw_outputs(self, panel: Axes, shown: list[int], labels: list[str]) -> None:
@@ -393,7 +394,9 @@ def _check_predictions(outputs: Any, means: Any, noise_std: Any) -> tuple[FloatA
     if measured.ndim != 2 or not measured.size:
         raise ValueError(f"outputs has shape {measured.shape}; expected (n_experiments, n_outputs).")
     if np.isinf(measured).any() or np.isnan(measured).all():
-        raise ValueError("outputs holds infinity or nothing but nan; expected numbers, nan where nothing was measured.")
+        raise ValueError(
+            "outputs holds infinity or nothing but nan; expected finite numbers, and nan where nothing was measured."
+        )
     drawn = as_numbers(means, "means", "numbers of shape (n_draws, n_experiments, n_outputs)")
     drawn = drawn[None] if drawn.ndim == 2 else drawn
     if drawn.ndim != 3 or not len(drawn) or drawn.shape[1:] != measured.shape:
@@ -405,7 +408,7 @@ def _check_predictions(outputs: Any, means: Any, noise_std: Any) -> tuple[FloatA
     if levels.shape not in ((), shape[1:], shape):
         raise ValueError(f"noise_std has shape {levels.shape}; expected a number, ({shape[1]},) or {shape}.")
     if not (np.isfinite(levels) & (levels >= 0)).all():
-        raise ValueError("noise_std holds a number that is below zero or not finite; expected numbers from 0.")
+        raise ValueError("noise_std holds a negative or infinite number or nan; expected finite numbers of at least 0.")
     # Outputs without any noise still have their rounding errors.
     smallest = 1e-12 * max(float(np.nanmax(np.abs(measured))), float(np.abs(drawn).max()), np.finfo(np.float64).tiny)
     return measured, drawn, np.broadcast_to(np.maximum(levels, smallest), shape).copy()

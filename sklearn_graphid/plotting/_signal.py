@@ -38,7 +38,9 @@ def check_signal(node_values: Any, value_range: Any, n_nodes: int) -> Signal | N
     if values.shape != (n_nodes,):
         raise ValueError(f"node_values has shape {values.shape}; expected {expected}.")
     if np.isinf(values).any() or np.isnan(values).all():
-        raise ValueError("node_values holds infinity or nothing but nan; expected finite numbers, nan where unknown.")
+        raise ValueError(
+            "node_values holds infinity or nothing but nan; expected finite numbers, and nan where unknown."
+        )
     if value_range is None:
         return Signal(values, (float(np.nanmin(values)), float(np.nanmax(values))))
     ends = as_numbers(value_range, "value_range", "two numbers")

@@ -112,7 +112,9 @@ def _divide(ax: Any, n_panels: int, stacked: bool, shares_x: bool) -> Any:
     """Put panels in the place of one axes, which stays as their invisible frame."""
     place = ax.get_subplotspec()
     if place is None:
-        raise ValueError(f"ax has no place in a grid to divide; expected axes made by subplots, or {n_panels} axes.")
+        raise ValueError(
+            f"ax was not made by subplots and cannot be divided; expected axes made by subplots, or {n_panels} axes."
+        )
     ax.set_axis_off()
     grid = place.subgridspec(n_panels, 1) if stacked else place.subgridspec(1, n_panels)
     first = ax.figure.add_subplot(grid[0])

@@ -25,7 +25,7 @@ _EXPECTED_BINS = "expected what numpy.histogram_bin_edges takes: an int, increas
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ThetaDisplay(ParameterDisplay):
-    """Draws of every parameter: a histogram with its central interval, the point estimate and the truth.
+    """Histograms of the draws of every parameter, with central interval, point estimate and true value.
 
     Parameters
     ----------
@@ -34,22 +34,22 @@ class ThetaDisplay(ParameterDisplay):
     theta : ndarray of shape (n_parameters,), default=None
         The point estimate.
     true_theta : ndarray of shape (n_parameters,), default=None
-        The true parameters, where they are known.
+        The true parameters, if they are known.
     parameter_names : list of str, default=None
-        Names of the parameters; "theta_0" and the like are set as mathematics.
+        Names of the parameters; names such as "theta_0" are typeset as mathematics.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (n_parameters,)
-        A panel for each parameter.
+        One panel for each parameter.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the panels.
     intervals_ : ndarray of shape (n_parameters, 2)
         Ends of the central intervals.
 
     See Also
     --------
-    TraceDisplay : How the chains got there.
+    TraceDisplay : Traces of the chains during sampling.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class ThetaDisplay(ParameterDisplay):
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw samples from whatever source.
+        """Draw given samples.
 
         Parameters
         ----------
@@ -96,12 +96,12 @@ class ThetaDisplay(ParameterDisplay):
         parameter_names : list of str, default=None
             Names of the parameters.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
         ThetaDisplay
-            The display, with a panel for each parameter.
+            The display, with one panel for each parameter.
         """
         samples = as_numbers(theta_samples, "theta_samples", "draws of shape (n_draws, n_parameters)")
         if samples.ndim != 2 or not samples.size:
@@ -118,18 +118,19 @@ class ThetaDisplay(ParameterDisplay):
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, interval: float = 0.9, bins: Any = "auto", legend: bool = True
     ) -> Self:
-        """Draw.
+        """Draw the histograms.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each parameter; a new figure by default.
+            One Axes to divide into panels, or one for each parameter. If None, a new figure is created.
         interval : float, default=0.9
             Share of the draws inside the central interval.
         bins : int, str or sequence, default="auto"
             Bins of the histograms, as in `numpy.histogram_bin_edges`.
         legend : bool, default=True
-            Say what bar, diamond and dashed line are: above the panels of a new figure, or in the last of given ones.
+            Whether to explain bar, diamond and dashed line: above the panels of a new figure, or in the last of the
+            given panels.
 
         Returns
         -------
@@ -169,7 +170,8 @@ class ThetaDisplay(ParameterDisplay):
         if self.true_theta is not None:
             panel.axvline(self.true_theta[parameter], color=VERMILLION, linestyle="--", linewidth=1.8, label="truth")
         panel.ticklabel_format(axis="x", useOffset=False)
-        panel.locator_params(axis="x", nbins=4, min_n_ticks=3)
+        # Two at least: to show a third, ticks would be halved, and five long numbers run into one another.
+        panel.locator_params(axis="x", nbins=4, min_n_ticks=2)
 
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""How the chains moved while they were annealed."""
+"""Display of the traces of the chains during annealing."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _INCHES_PER_CHARACTER = 0.085  # of the labels, in matplotlib's usual font of te
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TraceDisplay(ParameterDisplay):
-    """Traces of the log-likelihood and of every parameter, annealing level by annealing level.
+    """Traces of the log-likelihood and of every parameter, by annealing level.
 
-    A thin line is a chain, the thick one their median. With six chains or more, a band holds the central 80 % of them
-    at every step, and the lines are faint: one that stays outside the band has not met the others. Stripes tell the
-    annealing levels apart, and the upper scale names them. Sweeps that finish a run lie behind a dotted line. Chains
-    that have found the posterior lie on top of one another and no longer drift.
+    Thin lines are chains, the thick line is their median. With six chains or more, a band contains the central 80 % of
+    them at every step, and the lines are faint: a chain that stays outside the band disagrees with the others. Stripes
+    separate the annealing levels, which are labelled at the top. A dotted line marks where the finishing sweeps begin.
+    Chains that have reached the posterior lie on top of one another and no longer drift.
 
     Parameters
     ----------
@@ -47,30 +47,30 @@ class TraceDisplay(ParameterDisplay):
     theta : ndarray of shape (n_chains, n_steps, n_parameters)
         Parameters of every chain.
     true_theta : ndarray of shape (n_parameters,), default=None
-        The true parameters, where they are known.
+        The true parameters, if they are known.
     parameter_names : list of str, default=None
         Names of the parameters.
     kernel : ndarray of shape (n_steps,), default=None
-        The number of the kernel that made a step. Without it, the last sweeps are told by a rise of sigma.
+        Index of the kernel that made each step. If None, the finishing sweeps are assumed to begin where sigma rises.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
-        The log-likelihood, and a panel for each parameter beneath it.
+        Axes with the log-likelihood, and one panel for each parameter below it.
     sigma_ax_ : matplotlib Axes
-        The scale of annealing levels above them.
+        Axes with the scale of annealing levels, above the panels.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the axes.
     lines_ : list of LineCollection
         The chains in each panel.
     medians_ : list of Line2D
-        Their medians.
+        The median of the chains in each panel.
     bands_ : list of PolyCollection
-        The bands that hold most of six chains or more; empty for fewer.
+        The band in each panel; empty with fewer than six chains.
 
     See Also
     --------
-    ThetaDisplay : The draws that were kept.
+    ThetaDisplay : The draws that are kept after sampling.
 
     Examples
     --------
@@ -116,18 +116,18 @@ class TraceDisplay(ParameterDisplay):
         ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw a run that is given by its traces.
+        """Draw given traces.
 
         Parameters
         ----------
         diagnostics : mapping
-            As an identifier's `diagnostics_`: "sigma" of shape (n_steps,), "log_likelihood" of shape
-            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters). "kernel" of shape (n_steps,) may
-            say which of several kernels made a step.
+            Traces as in an identifier's `diagnostics_`: "sigma" of shape (n_steps,), "log_likelihood" of shape
+            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters). Optionally "kernel" of shape
+            (n_steps,), the index of the kernel that made each step.
         true_theta, parameter_names : array-like and list of str, default=None
-            What is true of the parameters, and what the panels call them.
+            The true parameters, and the names of the parameters.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -140,12 +140,12 @@ class TraceDisplay(ParameterDisplay):
 
     @needs_matplotlib
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
-        """Draw.
+        """Draw the traces.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
+            One Axes to divide into panels, or one for each panel. If None, a new figure is created.
         chain_color : str, default="#0072B2"
             Colour of the chains.
 
@@ -226,7 +226,10 @@ class TraceDisplay(ParameterDisplay):
         return last if len(rises) and rises[-1] == last < end else None
 
     def _label_levels(self) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         self.ax_[-1].set_xlabel("recorded step")
+        self.ax_[-1].xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
         for panel in self.ax_[:-1]:
             panel.tick_params(labelbottom=False)
         finish = self._finish()
@@ -240,11 +243,12 @@ class TraceDisplay(ParameterDisplay):
             for start, stop in pairwise(self._level_bounds())
         }
         self.sigma_ax_ = self.ax_[0].secondary_xaxis("top")
-        places = self._places_with_room(labels)
+        is_annealed = len(labels) > 1  # one level alone is a number that the sampler of strengths has no use for
+        places = self._places_with_room(labels) if is_annealed else []
         self.sigma_ax_.set_xticks(places, [labels[place] for place in places])
         self.sigma_ax_.tick_params(length=0)
         self.sigma_ax_.spines["top"].set_visible(False)
-        self.sigma_ax_.set_xlabel(r"annealing level $\sigma$")
+        self.sigma_ax_.set_xlabel(r"annealing level $\sigma$" if is_annealed else "")
 
     def _places_with_room(self, labels: Mapping[float, str]) -> list[float]:
         """The labels that can stand side by side: the last, the first, and as many as fit between, evenly."""
@@ -300,6 +304,6 @@ def _check_traces(diagnostics: Mapping[str, Any]) -> dict[str, FloatArray]:
         traces["kernel"] = as_numbers(diagnostics["kernel"], "diagnostics['kernel']", "a number for each step")
         if traces["kernel"].shape != sigma:
             raise ValueError(
-                f"diagnostics['kernel'] has shape {traces['kernel'].shape}; expected {sigma}, a number for each step."
+                f"diagnostics['kernel'] has shape {traces['kernel'].shape}; expected {sigma}, one number for each step."
             )
     return traces

@@ -1,4 +1,4 @@
-"""How a prior was trained, and at which annealing levels it denoises well."""
+"""Display of the training of a prior, and of its denoising loss by annealing level."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ __all__ = ["PriorTrainingDisplay"]
 class PriorTrainingDisplay:
     """Training and validation loss of a prior and, for given graphs, the loss by annealing level.
 
-    Beside the loss by annealing level stands that of the best guess by the density of each graph alone, which looks at
-    no other pair. What lies between the two is what the prior has learned about how edges hang together; where they are
-    the same, it has learned nothing. A ring marks the best validation loss, whose weights are kept. The training loss
-    is not comparable where the network is told a part of the pairs while it learns, as "ppgn" is.
+    The loss by annealing level is shown together with that of a baseline: the best guess from the density of each graph
+    alone, which ignores all other pairs. The difference between the two is what the prior has learned about how edges
+    depend on one another; if there is none, it has learned nothing. A ring marks the best validation loss, whose
+    weights are kept. If the network is given part of the pairs during training, as "ppgn" is, training loss and
+    validation loss are not comparable.
 
     Parameters
     ----------
     training_loss : ndarray of shape (n_epochs,)
         Loss on the training graphs.
     validation_loss : ndarray of shape (n_epochs,)
-        Loss on the graphs held out; nan where there are none.
+        Loss on the held-out graphs; nan if no graphs were held out.
     seconds : ndarray of shape (n_epochs,)
         Seconds since the start.
     sigmas : ndarray of shape (n_levels,), default=None
@@ -43,22 +44,22 @@ class PriorTrainingDisplay:
     level_losses : ndarray of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
     baseline_losses : ndarray of shape (n_graphs, n_levels), default=None
-        Loss of the best guess that knows the density of each graph and nothing else: what a prior has to beat.
+        Loss of the baseline, the best guess from the density of each graph alone.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
-        The history and, if there are losses by level, those.
+        Axes with the history and, if given, with the losses by level.
     figure_ : matplotlib Figure
-        The figure that holds them.
+        Figure containing the axes.
     training_line_, validation_line_ : Line2D
-        The two curves; the second is None where nothing was held out.
+        The two curves; the second is None if no graphs were held out.
     level_line_ : Line2D or None
         Median loss at each annealing level.
     baseline_line_ : Line2D or None
         Median loss of the baseline.
     share_left_ : float
-        What the prior leaves of the baseline's loss, summed over graphs and levels; nan where there is no baseline.
+        Loss of the prior as a share of the baseline's loss, summed over graphs and levels; nan without a baseline.
 
     See Also
     --------
@@ -97,14 +98,14 @@ class PriorTrainingDisplay:
         estimator : fitted GraphPriorScore, or a FrozenEstimator that holds one
             The prior.
         graphs : list of arrays, sparse matrices or networkx graphs, default=None
-            Graphs on which to measure the loss by annealing level; best ones that it was not trained on.
+            Graphs on which to measure the loss by annealing level, preferably not those that it was trained on.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
         PriorTrainingDisplay
-            The display; it has a second panel where graphs are given.
+            The display; it has a second panel if graphs are given.
         """
         history, sigmas = fitted_attributes(cls.__name__, estimator, "loss_history_", "sigmas_")
         losses = baseline = None
@@ -134,15 +135,15 @@ class PriorTrainingDisplay:
         Parameters
         ----------
         loss_history : mapping
-            As a prior's `loss_history_`: "training", "validation" and "seconds", one number an epoch.
+            History as in a prior's `loss_history_`: "training", "validation" and "seconds", one number for each epoch.
         sigmas : array-like of shape (n_levels,), default=None
-            Annealing levels, which `level_losses` needs.
+            Annealing levels; required with `level_losses`.
         level_losses : array-like of shape (n_graphs, n_levels), default=None
-            What `transform` of the prior returns.
+            Losses as returned by `transform` of the prior.
         baseline_losses : array-like of shape (n_graphs, n_levels), default=None
-            The same of another guess, to compare with.
+            The same losses of a baseline to compare with.
         ax, **plot_options : as in `plot`
-            Where and how to draw.
+            Passed to `plot`.
 
         Returns
         -------
@@ -163,14 +164,14 @@ class PriorTrainingDisplay:
 
     @needs_matplotlib
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
-        """Draw.
+        """Draw the losses.
 
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
-            One to be divided, or one for each panel; a new figure by default.
+            One Axes to divide into panels, or one for each panel. If None, a new figure is created.
         time_axis : {"seconds", "epochs"}, default="seconds"
-            What the history is drawn over.
+            Horizontal axis of the history.
 
         Returns
         -------
@@ -239,9 +240,7 @@ def _check_history(loss_history: Mapping[str, Any]) -> tuple[FloatArray, FloatAr
         np.atleast_1d(as_numbers(loss_history[name], f"loss_history[{name!r}]", expected)) for name in names
     )
     if not len(training):
-        raise ValueError(
-            "loss_history is empty, as that of a prior read from a checkpoint is; expected an epoch or more."
-        )
+        raise ValueError("loss_history is empty, as for a prior read from a checkpoint; expected at least one epoch.")
     if training.ndim != 1 or training.shape != validation.shape or training.shape != seconds.shape:
         raise ValueError(
             f"loss_history holds {len(training)} training losses, {len(validation)} validation losses and "
@@ -265,7 +264,7 @@ def _check_baseline(baseline_losses: Any, losses: FloatArray | None) -> FloatArr
     if baseline_losses is None:
         return None
     if losses is None:
-        raise ValueError("baseline_losses is given without level_losses; expected both, as they are compared.")
+        raise ValueError("baseline_losses is given without level_losses; expected both, to compare them.")
     baseline = as_numbers(baseline_losses, "baseline_losses", f"shape {losses.shape}")
     if baseline.shape != losses.shape:
         raise ValueError(f"baseline_losses has shape {baseline.shape}; expected {losses.shape}, as level_losses has.")

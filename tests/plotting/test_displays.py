@@ -138,7 +138,7 @@ def test_panels_must_be_as_many_as_needed():
     _, axes = plt.subplots(1, 2)
     with pytest.raises(ValueError, match="ax holds 2 axes; expected one, or 3"):
         ThetaDisplay.from_predictions(draws, ax=axes)
-    with pytest.raises(ValueError, match="ax has no place in a grid to divide"):
+    with pytest.raises(ValueError, match="ax was not made by subplots"):
         ThetaDisplay.from_predictions(draws, ax=plt.figure().add_axes((0, 0, 1, 1)))
 
 

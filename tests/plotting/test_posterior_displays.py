@@ -93,6 +93,19 @@ def test_theta_from_predictions_needs_draws_only():
     assert not ax.axison  # the axes that were divided are but a frame
 
 
+@pytest.mark.parametrize("low", [-0.0475, -4.75e-5, 0.2, 120.0])
+@pytest.mark.parametrize("spread", [0.5, 0.53, 0.7, 1.0])
+def test_numbers_beneath_theta_are_apart(low, spread):
+    draws = low + abs(low) * spread * np.linspace(0, 1, 50)
+    _, panels = plt.subplots(1, 3, figsize=(8.7, 2.7), layout="constrained")  # those of a report
+    display = ThetaDisplay.from_predictions(np.column_stack([draws] * 3), ax=panels, legend=False)
+    display.figure_.canvas.draw()
+    boxes = extents(display, [label for label in panels[1].get_xticklabels() if label.get_text()])
+    assert len(boxes) > 1
+    digit = 0.07 * display.figure_.dpi  # about its width
+    assert all(left.x1 + digit / 2 < right.x0 for left, right in pairwise(boxes))
+
+
 def test_theta_of_one_parameter_is_wide_and_its_legend_inside():
     display = ThetaDisplay.from_predictions(np.arange(50.0)[:, None], theta=[25.0], true_theta=[20.0])
     width, height = display.figure_.get_size_inches()
@@ -195,12 +208,27 @@ def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finis
         assert list(border.get_xdata()) == [n_levels + 0.5] * 2
 
 
-@pytest.mark.parametrize("sigma", [[1.0, 0.5, 0.25], [1.0, 0.25, 0.25, 0.25], [0.5, 0.5]])
+@pytest.mark.parametrize("sigma", [[1.0, 0.5, 0.25], [1.0, 0.25, 0.25, 0.25]])
 def test_trace_without_a_finish_names_none(sigma):
     display = TraceDisplay.from_predictions(traces_of(sigma))
     labels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
     assert labels == [f"{level:.2g}" for level in dict.fromkeys(sigma)]
     assert not any(line.get_linestyle() == ":" for panel in display.ax_ for line in panel.lines)
+
+
+def test_trace_without_annealing_shows_no_level():
+    display = TraceDisplay.from_predictions(traces_of([0.5] * 20))
+    assert not display.sigma_ax_.get_xticklabels()
+    assert display.sigma_ax_.get_xlabel() == ""
+
+
+@pytest.mark.parametrize("n_steps", [2, 20, 30, 50])
+def test_trace_counts_steps_in_whole_numbers(n_steps):
+    display = TraceDisplay.from_predictions(traces_of([0.5] * n_steps))
+    display.figure_.canvas.draw()
+    assert all(
+        label.get_text().isdigit() for label in display.ax_[-1].get_xticklabels() if label.get_text()[0] != "\u2212"
+    )
 
 
 def borders_of(display):
