@@ -30,6 +30,8 @@ def site(tmp_path):
     (site / "guide" / "two.html").write_text('<a name="second"></a>')
     (site / "plot 1.png").touch()
     (site / "guide" / "large.png").touch()
+    (site / "_static").mkdir()
+    (site / "_static" / "part.html").write_text('<a href="{{ pathto(page) }}">a template</a>')
     (tmp_path / "elsewhere.html").touch()  # is there now, but would not be published
     return site
 
