@@ -1,4 +1,4 @@
-"""What a report says in words and numbers of what was given."""
+"""Sentences and numbers of a report about the data, the settings and the next experiment."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ __all__ = [
     "edges_in_words",
     "experiment_in_words",
     "filter_in_words",
+    "has_noise_per_node",
     "has_strengths",
     "known_strengths_in_words",
     "node_names",
@@ -43,7 +44,7 @@ _MOST_NAMES, _LONGEST_NAME = 12, 40
 
 
 def are_probabilities(estimator: BaseSystemIdentifier) -> bool:
-    """Whether `edge_probabilities_` are: draws of a posterior, or fitted to the known pairs, and not mere weights."""
+    """Whether `edge_probabilities_` are probabilities (from posterior draws or calibrated on the known pairs)."""
     return hasattr(estimator, "theta_samples_") or bool(getattr(estimator, "diagnostics_", {}).get("calibrated"))
 
 
@@ -52,8 +53,13 @@ def has_strengths(estimator: BaseSystemIdentifier) -> bool:
     return hasattr(estimator, "weights_")
 
 
+def has_noise_per_node(estimator: BaseSystemIdentifier) -> bool:
+    """Whether the noise level differs from node to node."""
+    return bool(np.ptp(getattr(estimator, "noise_std_per_node_", [0.0])) > 0)
+
+
 def edges_in_words(estimator: BaseSystemIdentifier) -> str:
-    """What is taken for granted of every edge."""
+    """Describe what the model assumes about edges."""
     known = estimator.known_edges_
     if not has_strengths(estimator):
         return "edges have no strength" if known.directed else "edges have neither direction nor strength"
@@ -65,13 +71,14 @@ def strengths_in_words(estimator: BaseSystemIdentifier) -> str:
     """What the numbers of strengths are, and in which unit."""
     if not hasattr(estimator, "weights_std_"):
         return "Strengths are in the units of the data."
-    words = "Strength: the mean of the draws that have the edge; spread: their standard deviation."
+    words = "Strength is the mean over the draws that contain the edge, spread their standard deviation."
     if estimator.known_edges_.has_weights:
-        return f"{words} Strengths are in the unit of the known ones."
+        return f"{words} Strengths are in the unit of the known strengths."
     is_signed = estimator._params_at_fit.get("edge_weights") == "signed"
-    unit = "width of their law" if is_signed else "geometric mean of all strengths"
+    unit = "width of their distribution" if is_signed else "geometric mean of all strengths"
     return (
-        f"{words} As no strength is known, their unit is the {unit}, and the parameters of the filter have the scale."
+        f"{words} No strength is known, so strengths are in units of the {unit}, and the parameters of the filter set "
+        f"the scale."
     )
 
 
@@ -103,14 +110,14 @@ def prior_surprise(estimator: BaseSystemIdentifier) -> float | None:
 
 
 def prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
-    """What was believed of the graph beforehand; `surprise` is that of `prior_surprise`."""
+    """Describe the prior of the graph; `surprise` is the result of `prior_surprise`."""
     words = _prior_itself_in_words(estimator, surprise)
     trust = getattr(estimator, "prior_trust_", 1.0)
     is_learned = surprise is not None
     if trust == 1 and not is_learned:
         return words
-    source = "as sampled with the rest" if estimator._params_at_fit["prior_trust"] == "sample" else "as given"
-    return f"{words}; trusted by {trust:.2f}, {source}, where 1 is in full"
+    source = "estimated" if estimator._params_at_fit["prior_trust"] == "sample" else "as given"
+    return f"{words}; trust in the prior {trust:.2f}, {source} (1 is full trust, 0 is none)"
 
 
 def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
@@ -118,7 +125,7 @@ def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | No
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
-        return "pairs are independent, with the known pairs' share of edges"
+        return "pairs are independent, with the share of edges among the known pairs"
     prior = estimator.prior_
     if not isinstance(prior, GraphPriorScore) or surprise is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)
@@ -128,22 +135,22 @@ def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | No
     learned = f"learned from graphs of {smallest} to {largest} nodes ({source})"
     if np.isnan(surprise):
         return learned
-    return f"{learned}; the known part lies {deviations_in_words(surprise)} away from them, where up to 3 are usual"
+    return f"{learned}; the known part lies {deviations_in_words(surprise)} away from them (up to 3 is usual)"
 
 
 def prior_mismatch(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
-    """What speaks against the prior; empty where nothing does. `surprise` is that of `prior_surprise`."""
+    """Say why the prior may not apply; empty if it may. `surprise` is the result of `prior_surprise`."""
     prior = getattr(estimator, "prior_", None)
     if prior is None or not (reason := prior.mismatch(estimator.known_edges_, surprise)):
         return ""
     return (
-        f"The graph does not look like those that the prior has learned from: {reason}. What the prior says may not "
-        f"apply. Compare with a fit without it."
+        f"The graph does not look like those that the prior has learned from: {reason}. The prior may not apply. "
+        f"Compare with a fit without it."
     )
 
 
 def noise_in_words(estimator: BaseSystemIdentifier) -> str:
-    """The noise level, where it comes from, and what it leaves of the outputs for the graph to explain."""
+    """Describe the noise level, its source, and its share of the outputs."""
     level = f"standard deviation {number(estimator.noise_std_)}"
     samples = getattr(estimator, "noise_std_samples_", ())
     if len(samples) and not isinstance(estimator._params_at_fit["noise_std"], str | None):
@@ -159,7 +166,7 @@ def noise_in_words(estimator: BaseSystemIdentifier) -> str:
 
 
 def experiment_in_words(estimator: BaseSystemIdentifier) -> str:
-    """The experiment that would tell most, with inputs as large as those so far; empty where draws do not differ."""
+    """Describe the most informative experiment with inputs as large as those so far; empty without several draws."""
     size = estimator._largest_input
     if len(getattr(estimator, "theta_samples_", ())) < 2 or size == 0:
         return ""
@@ -167,7 +174,9 @@ def experiment_in_words(estimator: BaseSystemIdentifier) -> str:
     single, full = estimator.suggest_inputs(max_nonzero=1, **box), estimator.suggest_inputs(**box)
     by_single, by_full = (float(estimator.information_gain(x)[0]) for x in (single, full))
     if by_full == 0:
-        return "The draws agree on all outputs: no experiment within the range of the inputs so far would tell more."
+        return (
+            "The draws agree on all outputs: no experiment within the range of the inputs so far would be informative."
+        )
     names, x = [shortened(name, _LONGEST_NAME) for name in node_names(estimator)], np.asarray(full)[0]
     # An input and its negative tell the same, so that the sign that fewer nodes have is called positive.
     is_raised = x > 0 if 2 * (x > 0).sum() <= len(x) else x < 0
@@ -178,13 +187,13 @@ def experiment_in_words(estimator: BaseSystemIdentifier) -> str:
     )
     node = names[int(np.abs(np.asarray(single)[0]).argmax())]
     return (
-        f"The experiment that would tell most, with inputs of up to {number(size)} in size, as so far: {at_nodes}; "
+        f"The most informative next experiment, with inputs of up to {number(size)} in size, as so far: {at_nodes}; "
         f"{number(by_full)} nats expected. With one driven node: {node}; {number(by_single)} nats."
     )
 
 
 def count(n_things: int, noun: str) -> str:
-    """So many of them, in the singular or the plural."""
+    """A number of things, in the singular or the plural."""
     return f"{n_things} {noun}{'' if n_things == 1 else 's'}"
 
 

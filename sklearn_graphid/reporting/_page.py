@@ -1,4 +1,4 @@
-"""A fitted identifier as one HTML page: what was given, what was found, and how far to trust it."""
+"""A fitted identifier as one HTML page: data and settings, results, and how reliable they are."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ._facts import (
     edges_in_words,
     experiment_in_words,
     filter_in_words,
+    has_noise_per_node,
     has_strengths,
     known_strengths_in_words,
     node_names,
@@ -79,7 +80,7 @@ def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str]) 
 def _check_path(path: Any) -> Path:
     target = check_path(path)
     if target.is_dir():
-        raise ValueError(f"path={str(target)!r} is a folder; expected the name of a file in it.")
+        raise ValueError(f"path={str(target)!r} is a folder; expected the path of a file.")
     if not target.parent.is_dir():
         raise ValueError(f"path={str(target)!r}: there is no folder {str(target.parent)!r}; make it first.")
     try:
@@ -190,16 +191,17 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
         ("Noise", noise_in_words(estimator)),
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
+    level = "its own level at each node" if has_noise_per_node(estimator) else "the same level at all nodes"
     words = (
-        f"<p>Taken for granted: {edges_in_words(estimator)}; the graph is the same in all "
-        "experiments; the filter is of the right kind; the noise is Gaussian, and equally strong everywhere. Where "
-        "that is wrong, what follows looks no less certain.</p>"
+        f"<p>Assumptions: {edges_in_words(estimator)}; the graph is the same in all experiments; the filter is of the "
+        f"right kind; the noise is Gaussian, with {level}. If an assumption is wrong, the results below look no less "
+        f"certain.</p>"
     )
-    return f'<h2>What was given</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
+    return f'<h2>Data and model</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
 
 
 def _uncertain(estimator: BaseSystemIdentifier) -> npt.NDArray[np.intp]:
-    """Unknown pairs (n, 2) that could well be decided otherwise, the most uncertain first."""
+    """Unknown pairs (n, 2) whose decision is uncertain, the most uncertain first."""
     pairs = np.column_stack(estimator.known_edges_.unknown_pairs())
     probabilities = estimator.edge_probabilities_[tuple(pairs.T)]
     order = np.argsort(np.abs(probabilities - 0.5), kind="stable")
@@ -213,12 +215,12 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     head = "<h2>Uncertain edges, the most uncertain first</h2>"
     if not len(pairs):
         return f"{head}<p>{_why_none_is_uncertain(estimator)}</p>"
-    words = ["These pairs could well be decided otherwise; they are the first to look at or to measure again."]
+    words = ["The decisions about these pairs may be wrong; check or measure these pairs first."]
     if are_probabilities(estimator):
-        words.append("Of ten pairs with probability 0.7 about seven are edges, if all that is taken for granted holds.")
+        words.append("Of ten pairs with probability 0.7 about seven are edges, if the assumptions above hold.")
     errors = diagnostics_of(estimator).get("monte_carlo_error_edges")
     if errors is not None and not np.isnan(errors[tuple(pairs.T)]).all():  # one chain does not tell
-        words.append("± is how far another run, with another seed, would be off: one standard error.")
+        words.append("± is one standard error: how much another run, with another seed, would differ.")
     first, others = pairs[:_UNCERTAIN_AT_ONCE], pairs[_UNCERTAIN_AT_ONCE:_MOST_UNCERTAIN]
     table = f"<p>{' '.join(words)}</p>{pair_table(estimator, first, 'uncertain')}"
     if not len(others):
@@ -238,8 +240,8 @@ def _why_none_is_uncertain(estimator: BaseSystemIdentifier) -> str:
     if not estimator.known_edges_.n_unknown:
         return "None: all pairs are known."
     if _is_single_draw(estimator):
-        return "A single draw cannot tell which pairs are uncertain: it takes each for an edge or for none."
-    return f"None: every unknown pair is beyond {1 - _CERTAIN:.0%} or {_CERTAIN:.0%}."
+        return "A single draw does not show which pairs are uncertain: in it, every pair is an edge or is not."
+    return f"None: every unknown pair is at most {1 - _CERTAIN:.0%} or at least {_CERTAIN:.0%}."
 
 
 def _is_single_draw(estimator: BaseSystemIdentifier) -> bool:
@@ -260,7 +262,7 @@ def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
 
 
 def _known_strengths(estimator: BaseSystemIdentifier) -> str:
-    """The strengths of known edges: those that were found, and those that were told."""
+    """The strengths of known edges, both estimated and given."""
     known = estimator.known_edges_
     pairs = np.column_stack(known.edges().ends()) if has_strengths(estimator) else np.empty((0, 2), dtype=np.intp)
     if not len(pairs):
@@ -268,7 +270,7 @@ def _known_strengths(estimator: BaseSystemIdentifier) -> str:
     pairs = pairs[np.argsort(-np.abs(estimator.weights_[tuple(pairs.T)]), kind="stable")]
     rest = len(pairs) - _MOST_EDGES
     more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
-    words = f"{strengths_in_words(estimator)} {known_strengths_in_words(estimator)} came with a strength."
+    words = f"{strengths_in_words(estimator)} The strength was given for {known_strengths_in_words(estimator)}."
     table = pair_table(estimator, pairs[:_MOST_EDGES], "known-strengths", with_strengths=True)
     summary = f"Strengths of {count(len(pairs), 'known edge')}, the strongest first"
     return f"<details><summary>{summary}</summary><p>{escape(words)}</p>{table}{more}</details>"
@@ -290,8 +292,8 @@ def _theta(estimator: BaseSystemIdentifier) -> str:
         f'<tr><th class="name">{escape(name)}</th>{row}</tr>' for name, row in zip(names, cells, strict=True)
     )
     words = (
-        "<p>Refitted: by maximum likelihood on the graph above. Its standard error takes that graph for granted; "
-        "the interval and the spread, where there are some, do not.</p>"
+        "<p>Refitted is the maximum-likelihood estimate on the graph above. Its standard error assumes that this graph "
+        "is right; the interval and the spread, if shown, do not.</p>"
     )
     words = words if hasattr(estimator, "theta_refitted_") else ""
     return (
@@ -315,40 +317,38 @@ def _trust(estimator: BaseSystemIdentifier) -> str:
         (
             "R-hat of the parameters",
             number(np.max(diagnostics["r_hat_theta"])),
-            "the largest; near 1 where every chain has seen everything, larger for short chains that agree on average",
+            "the largest; near 1 if every chain has explored the posterior, larger for short chains even if they agree "
+            "on average",
         ),
         (
             "Effective sample size",
             number(np.min(diagnostics["effective_sample_size_theta"])),
-            "of the parameters, the smallest; so many independent draws the chains are worth",
+            "the smallest of the parameters; the chains are worth this many independent draws",
         ),
     ]
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td class="number">{escape(value)}</td><td class="name">{escape(words)}</td></tr>'
         for name, value, words in facts
     )
-    caption = (
-        "Every thin line is a chain. Chains that have found the answer lie on top of one another and no longer drift."
-    )
+    caption = "Every thin line is a chain. Chains that have converged lie on top of one another and no longer drift."
     picture = (
         _figure(lambda: draw_traces(estimator), "Traces of the chains", caption, is_wide=True) if n_steps > 1 else ""
     )
     return (
-        f'<h2>How far to trust it</h2><div class="scroll"><table id="diagnostics"><tbody>{rows}</tbody></table></div>'
-        f"{picture}"
+        f'<h2>Reliability</h2><div class="scroll"><table id="diagnostics"><tbody>{rows}</tbody></table></div>{picture}'
     )
 
 
 def _single_answer(estimator: BaseSystemIdentifier) -> str:
-    words = "This is one answer, without a spread: nothing here tells how far another one would be as good."
+    words = "This is one answer, without a spread: it does not show which other answers would fit as well."
     if are_probabilities(estimator):
-        words += " The probabilities were fitted to the known pairs, and hold as far as the unknown ones are like them."
+        words += " The probabilities were fitted to the known pairs, and are valid if the unknown pairs are like these."
     words, picture = f"<p>{words}</p>", ""
     diagnostics = diagnostics_of(estimator)
     if "loss" in diagnostics and np.ndim(diagnostics["loss"]) == 1:
-        caption = "The loss at every step. Where it still falls at the end, more steps are needed."
+        caption = "The loss at every step. If it is still falling at the end, more steps are needed."
         picture = _figure(lambda: draw_loss(diagnostics["loss"]), "Loss", caption, is_wide=True)
-    return f"<h2>How far to trust it</h2>{words}{picture}"
+    return f"<h2>Reliability</h2>{words}{picture}"
 
 
 def _residuals(estimator: BaseSystemIdentifier) -> str:
@@ -358,17 +358,19 @@ def _residuals(estimator: BaseSystemIdentifier) -> str:
     if names:
         listed = ", ".join(names[:_MOST_NODES]) + (f" and {len(names) - _MOST_NODES} more" * (len(names) > _MOST_NODES))
         verdict = f"At {count(len(names), 'node')} there are more than chance explains: {listed}."
-        verdict += " Look at their instruments, or let the noise differ (noise_std='per-node')."
+        verdict += " Check the instruments there"
+        can_differ = hasattr(estimator, "noise_std_per_node_") and not has_noise_per_node(estimator)
+        verdict += ", or allow a noise level for each node (noise_std='per-node')." if can_differ else "."
     else:
         verdict = "No node has more of them than chance explains."
     words = (
-        f"If the model is right, what is left of the outputs is white noise: it looks the same at every node and in "
-        f"every experiment, and {percent(1 - LEVEL)} of the outputs lie outside the {percent(LEVEL)} band. Here "
+        f"If the model is right, the residuals are white noise: they look the same at every node and in every "
+        f"experiment, and {percent(1 - LEVEL)} of the outputs lie outside the {percent(LEVEL)} band. Here "
         f"{percent(check.total_share_outside_)} do. {verdict}"
     )
-    caption = "Standardised residuals of the outputs that were fitted, by node, and in each node by experiment."
+    caption = "Standardised residuals of the fitted outputs, by node and, within each node, by experiment."
     picture = _figure(lambda: check.figure_, "Residuals by node", caption, is_wide=True)
-    return f"<h2>Is the rest noise?</h2><p>{escape(words)}</p>{picture}"
+    return f"<h2>Residuals</h2><p>{escape(words)}</p>{picture}"
 
 
 def _settings(estimator: BaseSystemIdentifier) -> str:
@@ -384,23 +386,23 @@ def _settings(estimator: BaseSystemIdentifier) -> str:
 
 
 def _graph_pictures(estimator: BaseSystemIdentifier) -> str:
-    more = "the more probable" if are_probabilities(estimator) else "the larger their weight"
-    wider = "all are the wider the stronger" if has_strengths(estimator) else f"the wider {more}"
+    shown = "probability" if are_probabilities(estimator) else "weight"
+    width = "widths show the strength of all edges" if has_strengths(estimator) else f"widths show their {shown}"
     graph = _figure(
         lambda: draw_graph(estimator),
         "The graph",
-        f"Known edges are grey, inferred ones blue, and {wider}.",
+        f"Known edges are grey, inferred edges are blue; {width}.",
     )
     matrix = _figure(
         lambda: draw_matrix(estimator),
         "The adjacency matrix",
-        f"Every pair of nodes: known ones grey or white, unknown ones the darker {more}.",
+        f"Every pair of nodes: known pairs are grey or white, unknown pairs are darker for a larger {shown}.",
     )
     strengths = ""
     if has_strengths(estimator):
         caption = "Every edge by its strength; known edges are hatched."
         strengths = _figure(lambda: draw_matrix(estimator, "strength"), "Strengths", caption)
-    return f'<h2>What was found</h2><div class="pictures">{graph}{matrix}{strengths}</div>'
+    return f'<h2>Identified graph</h2><div class="pictures">{graph}{matrix}{strengths}</div>'
 
 
 def _theta_picture(estimator: BaseSystemIdentifier, names: Sequence[str]) -> str:

@@ -206,7 +206,7 @@ def test_a_learned_prior_is_described_and_fits(grid, prior_for_grids, tmp_path):
     surprise = prior_for_grids.estimator.surprise(known)
     assert dict(page.tables["given"])["Prior"] == (
         f"learned from graphs of 9 to 16 nodes (GraphPriorScore); the known part lies {surprise:.1f} standard "
-        f"deviations away from them, where up to 3 are usual; trusted by 1.00, as given, where 1 is in full"
+        f"deviations away from them (up to 3 is usual); trust in the prior 1.00, as given (1 is full trust, 0 is none)"
     )
     assert "does not look like" not in page.text
 
@@ -275,7 +275,7 @@ def test_strengths_are_told(ring, ring_known, edge_weights, is_told, tmp_path):
     assert strengths == sorted(strengths, reverse=True)
     sign = {"positive": "above zero", "signed": "of either sign"}[edge_weights]
     assert f"every edge has a strength of its own, {sign}, and no direction" in page.text
-    assert ("in the unit of the known ones" if is_told else "As no strength is known") in page.text
+    assert ("in the unit of the known strengths" if is_told else "No strength is known") in page.text
     pictures = [attributes["alt"] for tag, attributes in page.attributes if tag == "img"]
     assert pictures[:3] == ["The graph", "The adjacency matrix", "Strengths"]
 
@@ -322,6 +322,25 @@ def test_a_node_whose_residuals_are_not_noise_is_named(ring, ring_known, tmp_pat
         fits[bad] = report_of(fitted, tmp_path).text
     assert "No node has more of them than chance explains" in fits[0.0]
     assert re.search(r"more than chance explains: [^.]*sensor 2", fits[3.0])
+    assert "allow a noise level for each node (noise_std='per-node')" in fits[3.0]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("identifier", "levels", "may_differ"),
+    [
+        (LangevinSystemIdentifier("heat", **SHORT), "the same level at all nodes", True),
+        (LangevinSystemIdentifier("heat", noise_std=[0.1] * 5 + [5.0], **SHORT), "its own level at each node", False),
+        (RidgeSystemIdentifier("heat"), "the same level at all nodes", False),
+    ],
+)
+def test_noise_levels_that_are_assumed_and_advised(identifier, levels, may_differ, ring, ring_known, tmp_path):
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=40, noise_std=0.1, random_state=0)
+    Y[:, 2] += 3.0 * np.random.default_rng(0).normal(size=len(Y))
+    text = report_of(identifier.fit(X, Y, ring_known), tmp_path).text
+    assert f"the noise is Gaussian, with {levels}" in text
+    assert "more than chance explains: 2." in text
+    assert ("noise_std='per-node'" in text) == may_differ
 
 
 def test_the_residuals_are_those_of_the_display(fitted, grid, page):
@@ -341,7 +360,7 @@ def test_a_shipped_prior_is_called_by_its_name(prior, name, ring_known, ring_exp
     fitted = LangevinSystemIdentifier("heat", prior, **quick).fit(*ring_experiments, ring_known)
     told = prior_in_words(fitted, prior_surprise(fitted))
     assert f'the prior "{name}", which comes with the package' in told
-    assert f"trusted by {fitted.prior_trust_:.2f}, as sampled with the rest" in told
+    assert f"trust in the prior {fitted.prior_trust_:.2f}, estimated" in told
 
 
 def test_nothing_is_fetched_and_nothing_runs(page):

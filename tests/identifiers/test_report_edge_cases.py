@@ -94,9 +94,9 @@ def test_nothing_known(kind, tmp_path):
 
 def test_one_chain_has_no_standard_error(tmp_path):
     several = report_text(fit(LangevinSystemIdentifier("heat", **SHORT), RING), tmp_path)
-    assert "± is how far another run" in several
+    assert "± is one standard error" in several
     one = report_text(fit(LangevinSystemIdentifier("heat", **{**SHORT, "n_chains": 1}), RING), tmp_path)
-    assert "These pairs could well be decided otherwise" in one
+    assert "The decisions about these pairs may be wrong" in one
     assert "±" not in one
 
 
@@ -104,7 +104,7 @@ def test_a_single_draw_does_not_claim_certainty(tmp_path):
     single = LangevinSystemIdentifier("heat", **{**SHORT, "n_chains": 1, "n_sweeps": 0})
     text = report_text(fit(single, RING), tmp_path)
     assert len(single.theta_samples_) == 1
-    assert "A single draw cannot tell which pairs are uncertain" in text
+    assert "A single draw does not show which pairs are uncertain" in text
     assert "of these pairs uncertain" not in text
 
 
