@@ -104,6 +104,10 @@ class GraphPrior(BaseEstimator, ABC):
         """
         return ""
 
+    def was_trained_on_size(self, n_nodes: int) -> bool:
+        """Whether it has learned from graphs of so many nodes; most priors have not learned from graphs at all."""
+        return False
+
     def denoise(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
         """Expected clean graph given a noisy one.
 

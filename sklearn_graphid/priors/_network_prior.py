@@ -229,6 +229,10 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             network = self._network(resolve_device(self.device))
             return surprise(network, known.values, known.mask, float(self.sigmas_[0]), self.known_loss_)
 
+    def was_trained_on_size(self, n_nodes: int) -> bool:
+        smallest, largest = self.size_range_
+        return self.size_range_ != ANY_SIZE and smallest <= n_nodes <= largest
+
     def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
         smallest, largest = self.size_range_
         if not smallest / _SIZES_APART <= known.n_nodes <= _SIZES_APART * largest:

@@ -29,6 +29,24 @@ def test_another_prior_is_taken_where_its_likelihood_is_clearly_larger(n_edges):
     assert choose_prior([first, other], known, CPU) is (other if gain > 5 else first)
 
 
+@pytest.mark.parametrize("n_edges", range(0, 46, 3))
+@pytest.mark.parametrize(("sizes", "margin"), [((8, 12), 2), ((11, 12), 5)])
+def test_less_evidence_is_asked_of_a_prior_that_was_trained_on_this_size(n_edges, sizes, margin):
+    class Trained(ErdosRenyiPrior):
+        def was_trained_on_size(self, n_nodes):
+            return sizes[0] <= n_nodes <= sizes[1]
+
+    known = KnownEdges.from_array(nx.to_numpy_array(nx.gnm_random_graph(10, n_edges, seed=0)))
+    first, other = ErdosRenyiPrior(0.3), Trained(0.2)
+    gain = n_edges * np.log(0.2 / 0.3) + (45 - n_edges) * np.log(0.8 / 0.7)
+    assert choose_prior([first, other], known, CPU) is (other if gain > margin else first)
+
+
+def test_learned_priors_know_which_sizes_they_were_trained_on():
+    grids = load_prior("grids").estimator
+    assert [grids.was_trained_on_size(n) for n in (39, 40, 49, 50)] == [False, True, True, False]
+
+
 def test_first_prior_is_taken_where_nothing_is_known():
     first, other = ErdosRenyiPrior(0.5), ErdosRenyiPrior(0.1)
     assert choose_prior([first, other], KnownEdges.nothing(10), CPU) is first
