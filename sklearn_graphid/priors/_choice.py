@@ -21,7 +21,7 @@ from ._trust import held_out_log_odds
 __all__ = ["choose_prior"]
 
 # By how many nats another prior has to be better than the first, for a graph of a size that it was trained on and for
-# others. On graphs for development, those between the two numbers (some 7% of their families) gain .16 to .23 of F1 with
+# others. On graphs for development, those between the two numbers (7% of their families) gain .16 to .23 of F1 with
 # the prior for grids, also lattices and symmetric graphs, and lose .03 with that for ego-nets if they are not ego-nets.
 _BETTER, _CLEARLY_BETTER = 2.0, 5.0
 
