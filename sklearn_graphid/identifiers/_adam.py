@@ -73,7 +73,7 @@ class _Descent:
 
 
 def _log_strengths(fit: _Fit, known: KnownEdges) -> FloatArray:
-    """Logarithms of the strengths (nodes, nodes) over that of a usual known edge, which is one where none is known."""
+    """Logarithms of the strengths (nodes, nodes) relative to a typical known edge (to one if no strength is known)."""
     sizes = np.abs(weight_matrices(fit.entries, known))
     of_known_edges = sizes[known.values == 1]
     usual = float(np.median(of_known_edges)) if of_known_edges.size else 1.0
@@ -94,37 +94,38 @@ class _WeightedAdamResult(_AdamResult):
 class AdamSystemIdentifier(BaseSystemIdentifier):
     """Identify a graph by maximising the likelihood over matrices with entries between 0 and 1.
 
-    The paper's baseline "Adam optimizer". Besides the attributes below it has those of `BaseSystemIdentifier`.
+    This is the paper's baseline "Adam optimizer". In addition to the attributes below it has those of
+    `BaseSystemIdentifier`.
 
-    Where edges have strengths, those of all pairs that may be edges are found first. What strength an edge has is then
-    learned from the known pairs: a fifth of them at a time is hidden and found like the unknown ones, and a logistic
-    regression tells edges from the others by the logarithm of their strength. Where no edges or no non-edges are known,
-    the cut is the one that splits the logarithms into two groups of least variance. At last the strengths of the graph
-    that results are fitted alone. All in all these are seven fits instead of one.
+    If edges have strengths, the strengths of all pairs that may be edges are fitted first. A logistic regression on the
+    logarithm of the strength then separates edges from other pairs. It is trained on the known pairs, whose strengths
+    come from fits in which a fifth of them at a time is hidden and treated as unknown. If no edges or no non-edges are
+    known, the cut is the one that splits the logarithms into two groups of least variance. Finally the strengths of the
+    resulting graph are fitted alone. In total these are seven fits instead of one.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
         The process.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
-        Whether all edges are alike, or have strengths above zero or of either sign. Known edges may come with their
-        strengths, see `KnownEdges`, which are kept. Where none does, most filters have a parameter that multiplies all
-        strengths, and only products of the two mean something.
+        Whether edges have no strengths, positive strengths, or strengths of either sign. Known edges may come with
+        their strengths (see `KnownEdges`), which are kept. Most filters have a parameter that multiplies all strengths;
+        if no strength is known, only the product of the two is determined.
     directed : bool, default=False
-        Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
+        Whether edges have directions, so that (i, j) and (j, i) are separate pairs. An edge from j to i is the entry
         `adjacency_[i, j]`: the output of i depends on the input of j.
     noise_std : float, default=1.0
-        Standard deviation of the measurement noise. It matters only against `l1_penalty`.
+        Standard deviation of the measurement noise. It only matters relative to `l1_penalty`.
     n_iterations : int, default=1000
-        Steps.
+        Number of steps of Adam.
     learning_rate : float, default=0.01
-        Adam's learning rate for pairs and theta. Where edges have strengths: for logarithms of positive ones, and for
-        signed ones in units of the known; theta then follows by least squares.
+        Adam's learning rate for pairs and theta. If edges have strengths, it applies to the logarithms of positive
+        strengths, or to signed strengths in units of the known ones, and theta is fitted by least squares.
     l1_penalty : float, default=0.0
-        Weight of the sum of the unknown pairs, which favours sparse graphs; of their strengths, in units of the known
-        ones, where edges have strengths.
+        Weight of the sum of the entries of the unknown pairs, which favours sparse graphs. If edges have strengths,
+        weight of the sum of their sizes, in units of the known strengths.
     threshold : float, default=0.5
-        A pair is an edge where its entry of `edge_probabilities_` ends above this.
+        A pair is an edge if its entry of `edge_probabilities_` is above this.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
         Which nodes the columns of Y belong to.
     device : str, default="cpu"
@@ -133,33 +134,34 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
         a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
-        Makes the start reproducible.
+        Seed of the random start.
 
     Attributes
     ----------
     theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters, which go with the relaxed matrix, or with `weights_` where edges have strengths.
+        The filter's parameters, fitted together with the relaxed matrix, or with `weights_` if edges have strengths.
     theta_refitted_ : ndarray of shape (n_parameters,)
-        Their maximum-likelihood fit on `adjacency_`, or on `weights_`.
+        Maximum-likelihood estimate of the parameters on `adjacency_`, or on `weights_`.
     theta_standard_error_ : ndarray of shape (n_parameters,)
-        Standard errors of `theta_refitted_`; infinite where the data do not determine a parameter.
+        Standard errors of `theta_refitted_`; infinite if the data do not determine a parameter.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        The relaxed matrix. Its entries rank the pairs, but are not probabilities. Where edges have strengths, what the
-        logistic regression makes of them, which is calibrated as far as known and unknown pairs are alike.
+        The relaxed matrix. Its entries rank the pairs, but are not probabilities. If edges have strengths, the
+        probabilities of the logistic regression, which are calibrated if known and unknown pairs are alike.
     weights_ : ndarray of shape (n_nodes, n_nodes)
-        Strengths of the edges of `adjacency_`, zero elsewhere; what was given where a strength is known. Only where
-        edges have strengths.
+        Strengths of the edges of `adjacency_`, zero elsewhere; known strengths are as given. Only if edges have
+        strengths.
     noise_std_ : float
         Root mean square of the residuals.
     diagnostics_ : dict
-        "loss", one entry a step, and "calibrated", whether known pairs set what strength an edge has, where it has one.
+        "loss", with one entry for each step; if edges have strengths, also "calibrated", whether the cut between edges
+        and other pairs was learned from known pairs.
     n_features_in_ : int
-        The number of nodes.
+        Number of nodes.
 
     See Also
     --------
-    LangevinSystemIdentifier : Sampling, with a prior.
-    ConstrainedLeastSquaresIdentifier : Strengths in a fraction of the time, for filters in which they stand linearly.
+    LangevinSystemIdentifier : Samples from the posterior, with a prior.
+    ConstrainedLeastSquaresIdentifier : Faster, for steady states and polynomials of order one.
 
     Examples
     --------

@@ -33,7 +33,9 @@ def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.N
     if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
         raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}.")
     if len(nodes) != n_outputs:
-        raise ValueError(f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one each.")
+        raise ValueError(
+            f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one node for each column."
+        )
     return _different_nodes(nodes, "observed_nodes", n_nodes)
 
 
@@ -60,8 +62,8 @@ def _leading_columns(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.
         raise ValueError(f"observed_nodes={name!r}; expected {_OBSERVED}.")
     if n_outputs > n_nodes or (name == "all" and n_outputs != n_nodes):
         raise ValueError(
-            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or "
-            f"observed_nodes with the nodes that were measured."
+            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or a "
+            f"list of the measured nodes as observed_nodes."
         )
     if name == "auto" and n_outputs < n_nodes:
         warn_caller(
@@ -117,8 +119,8 @@ def match_outputs(
     by_position = observed_columns(observed, n_outputs, n_nodes)
     if set(by_position) != set(by_name):
         raise ValueError(
-            f"observed_nodes={observed_nodes!r} is at odds with the names of Y's columns, {in_words(output_names)}; "
-            f"leave observed_nodes at 'auto' to go by the names."
+            f"observed_nodes={observed_nodes!r} contradicts the names of Y's columns, {in_words(output_names)}; "
+            f"expected observed_nodes='auto', which uses the names."
         )
     return by_name
 
@@ -140,7 +142,7 @@ def _numbers_of(given: Any, node_names: Names | None, argument: str, expected: s
     places = match_names(nodes, node_names)
     unknown = [node for node, place in zip(nodes, places, strict=True) if place is None]
     if unknown:
-        raise ValueError(f"{argument} holds {in_words(unknown)}, which no column of X is called.")
+        raise ValueError(f"{argument} holds {in_words(unknown)}; expected names of columns of X.")
     return np.array(places, dtype=np.intp)
 
 

@@ -121,14 +121,14 @@ def _output_unit(problem: Problem, entries: Tensor, theta: Tensor) -> float:
     if not math.isfinite(unit):
         raise FloatingPointError(
             "the outputs of the filter are infinite or nan at the start of the fit; check the filter and its initial "
-            "range, and bring X and Y to units in which they are near one."
+            "range, and rescale X and Y to values near one."
         )
     # Squares of the residuals, and of what they are divided by, are taken in single precision.
     single = torch.finfo(problem.targets.dtype)
     if unit and not 10 * single.tiny**0.5 < unit < 0.1 * (single.max / problem.n_measured) ** 0.5:
         raise FloatingPointError(
-            f"the outputs have a root mean square of {unit:.3g}, whose square is beyond single precision; bring X and "
-            f"Y to units in which they are near one."
+            f"the outputs have a root mean square of {unit:.3g}, whose square is beyond single precision; rescale X "
+            f"and Y to values near one."
         )
     return unit or 1.0
 

@@ -1,4 +1,4 @@
-"""Strengths of edges at the border of an identifier: what is asked for, and what is told of the draws."""
+"""Strengths of edges in an identifier: validation of the arguments, and summaries of the draws."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter
         )
     if edge_weights == "signed" and not filter.allows_negative_strengths:
         raise ValueError(
-            f"edge_weights='signed' does not go with {type(filter).__name__}, which has no outputs for strengths below "
-            f"zero; expected edge_weights='positive'."
+            f"edge_weights='signed' does not go with {type(filter).__name__}, which is not defined for negative "
+            f"strengths; expected edge_weights='positive'."
         )
 
 

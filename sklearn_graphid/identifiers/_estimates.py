@@ -71,6 +71,6 @@ def central_interval(draws: FloatArray, level: Any) -> FloatArray:
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"level={level!r}; expected a number strictly between 0 and 1.")
     if len(draws) < 2:
-        raise ValueError("there is one draw only, and an interval needs several; fit with a larger n_chains.")
+        raise ValueError("there is only one draw, but an interval needs several; fit with a larger n_chains.")
     tails = (0.5 - float(level) / 2, 0.5 + float(level) / 2)
     return np.moveaxis(np.quantile(draws, tails, axis=0), 0, -1)

@@ -90,8 +90,7 @@ def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) ->
             )
     except FloatingPointError as error:
         raise FloatingPointError(
-            f"the graphical lasso broke down at alpha={alpha:.3g}; use a larger alpha: few experiments need a stronger "
-            f"penalty."
+            f"the graphical lasso failed at alpha={alpha:.3g}; use a larger alpha, which few experiments need."
         ) from error
     _pass_on_deprecations(caught)
     scale = np.sqrt(np.diagonal(precision))
@@ -122,38 +121,39 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     """Identify a graph from the largest partial correlations between the outputs.
 
     The graphical lasso (Friedman, Hastie and Tibshirani [1]_, by :func:`sklearn.covariance.graphical_lasso`) finds a
-    sparse inverse of the outputs' correlation matrix. A pair is an edge where the partial correlation is large in
-    size.
+    sparse inverse of the correlation matrix of the outputs. A pair is an edge if the absolute value of its partial
+    correlation is large.
 
-    Neither inputs nor filter are used to find the graph: the inputs are taken for white noise. Nothing is said of nodes
-    without outputs. What is known sets the cut, and has no part in the lasso.
+    Neither inputs nor filter are used to find the graph: the inputs are assumed to be white noise. Pairs of a node
+    without outputs get no strength. The known pairs are not used by the lasso, only to set the cut.
 
-    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
+    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    means.
 
     Parameters
     ----------
     alpha : float or None, default=None
-        The l1 penalty on the inverse of the correlation matrix; between 0 and 1 makes sense. None: 0.7 times
-        sqrt(log(n_nodes) / n_experiments), the rate at which chance correlations fall, and at most 0.9.
+        The l1 penalty on the inverse of the correlation matrix; useful values are between 0 and 1. If None, it is 0.7
+        times sqrt(log(n_nodes) / n_experiments), the rate at which chance correlations decrease, but at most 0.9.
     assume_centered : bool, default=False
-        Take the mean of the outputs for zero instead of estimating it.
+        Whether to assume that the outputs have mean zero, instead of estimating the mean.
     max_iter : int, default=100
-        The most sweeps of the lasso.
+        Maximum number of iterations of the lasso.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        Partial correlations in absolute value; nan for nodes without outputs or with a constant one.
+        Absolute values of the partial correlations; nan for nodes without outputs or with constant outputs.
     n_iter_ : int
-        Sweeps of the lasso.
+        Number of iterations of the lasso.
     diagnostics_ : dict
-        Has "alpha", the penalty; "duality_gap", how far the lasso is from its optimum; and "converged", whether that is
-        close enough.
+        In addition to those of `StrengthIdentifier`: "alpha", the penalty; "duality_gap", the distance of the lasso
+        from its optimum; and "converged", whether that is close enough.
 
     See Also
     --------
-    SmoothSignalIdentifier : Another method that looks at the outputs alone.
-    LangevinSystemIdentifier : Sampling, with a prior.
+    SmoothSignalIdentifier : Another method that uses the outputs alone.
+    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     References
     ----------

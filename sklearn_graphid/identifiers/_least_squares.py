@@ -1,4 +1,4 @@
-"""Identification by least squares in the strengths of edges, for processes in which these stand linearly."""
+"""Identification by least squares, for processes with equations that are linear in the strengths of edges."""
 
 from __future__ import annotations
 
@@ -26,51 +26,52 @@ _PATIENCE = 3  # exchanges of many strengths at once that may fail to make progr
 # Of the largest eigenvalue of a Laplacian: below it, an eigenvalue is that of a part which is not connected.
 _RELATIVE_CUTOFF = 1e-9
 _TOO_FEW = (
-    "no equation says anything of some pairs, as outputs are missing; they get the share of edges among the known."
+    "because of missing outputs, no equation contains some of the pairs; the unknown ones among them all get the same "
+    "probability, the share of edges."
 )
 
 
 class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     """Identify a graph by least squares in the strengths of its edges.
 
-    Where outputs are a polynomial of order one, Y = theta_0 X + theta_1 X S, or a steady state, Y L = X, the strengths
-    of the edges stand linearly in one equation for every output. They are fitted by least squares, non-negative unless
-    `edge_weights="signed"`; pairs that are known to have no edge are left out. A pair is an edge where its strength is
-    large. What is large is learnt from known pairs that are hidden from the fit, a fifth at a time.
+    If outputs are a polynomial of order one, Y = theta_0 X + theta_1 X S, or a steady state, Y L = X, there is one
+    equation for every output, and it is linear in the strengths of the edges. The strengths are fitted by least
+    squares, with non-negative strengths unless `edge_weights="signed"`; pairs that are known to have no edge are left
+    out. A pair is an edge if its strength is large. What "large" means is learned from known pairs that are hidden from
+    the fit, a fifth at a time.
 
-    In a steady state the outputs, with their noise, are what strengths are multiplied by: much noise makes these too
-    small. The error of an equation is then the noise times the Laplacian, much more at nodes with strong edges than at
-    others, so that the equations are weighted anew with the Laplacian that was found (`n_reweightings`). And an
-    equation needs the outputs of a node and of all that may be its neighbours; where outputs are missing, few equations
-    may be left.
+    In a steady state, the strengths are multiplied by the noisy outputs, so much noise makes the estimated strengths
+    too small. The error of an equation is the noise times the Laplacian, which is larger at nodes with strong edges;
+    therefore the equations are reweighted with the Laplacian found so far (`n_reweightings`). An equation needs the
+    outputs of a node and of all its possible neighbours, so missing outputs may leave few equations.
 
-    It has the parameters and attributes of `StrengthIdentifier`, besides its own.
+    In addition to the parameters and attributes below it has those of `StrengthIdentifier`.
 
     Parameters
     ----------
     filter : {"steady-state"} or GraphFilter, default="steady-state"
         A `SteadyStateFilter`, or a `PolynomialFilter` of order one of the adjacency matrix or the Laplacian.
     edge_weights : {"positive", "signed"}, default="positive"
-        Whether strengths may be below zero; their size then counts.
+        Whether strengths are positive or may have either sign; with "signed", edges are chosen by absolute value.
     n_reweightings : int, default=3
-        How often the equations of a steady state are weighted by the inverse of the Laplacian found last, and solved
-        again. 0 is plain least squares, which is also what is done with outputs that are missing, a leak or signed
+        Number of times that the equations of a steady state are weighted by the inverse of the last Laplacian and
+        solved again. 0 is plain least squares, which is also used with missing outputs, with a leak and with signed
         strengths.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        The size of the strengths, for inputs and outputs of unit mean square; those of known pairs are from the fit
-        that they were hidden from.
+        Absolute values of the strengths, for inputs and outputs of unit mean square. The strengths of known pairs come
+        from the fit in which they were hidden.
     weights_ : ndarray of shape (n_nodes, n_nodes)
-        Strengths by which X is Y times their Laplacian, or by which Y is X times their matrix or Laplacian and a
-        multiple of X: those of a fit to which all that is known was told. 0 where no edge was found, and the median
-        of the others where an edge is known but its fitted strength is zero.
+        Strengths in the units of the data, from a fit that uses all known pairs. In a steady state, X is Y times their
+        Laplacian; otherwise Y is X times their matrix or Laplacian, plus a multiple of X. They are 0 for pairs without
+        an edge; a known edge whose fitted strength is zero gets the median of the others.
 
     See Also
     --------
-    RidgeSystemIdentifier : A matrix that need not be that of a graph.
-    LangevinSystemIdentifier : Sampling, with a prior.
+    RidgeSystemIdentifier : Fits a matrix that need not be that of a graph.
+    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
             signs = (1.0, -1.0)  # of theta_1
         else:
             raise ValueError(
-                f"{type(self).__name__} got filter={filter!r}, in which strengths do not stand linearly; expected "
+                f"{type(self).__name__} got filter={filter!r}, which is not linear in the strengths of edges; expected "
                 f"SteadyStateFilter, or PolynomialFilter of order 1 with shift 'adjacency' or 'laplacian'."
             )
         if not space.n_free:

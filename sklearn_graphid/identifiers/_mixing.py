@@ -1,4 +1,4 @@
-"""What the chains say about themselves: can their average be relied on, and what to change if not."""
+"""Diagnostics of the chains: whether their average is reliable, and what to change if it is not."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def diagnose(draws: ChainDraws, known: KnownEdges, n_diverged: int, n_stuck: int
 
 
 def mixing_findings(diagnostics: Mapping[str, Any], n_inferred: int, remedy: str) -> list[Finding]:
-    """What the diagnostics of a fit mean, in sentences; what is in trouble says what to change.
+    """Explain the diagnostics of a fit in sentences, with advice on what to change.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
     # Neither more steps nor more chains help reliably here, so neither is advised.
     end = "ended in graphs far less probable than another chain's and were dropped"
     return Finding.trouble(
-        f"{diagnostics['n_stuck']} of {_n_chains(diagnostics)} chains {end}. The others may be stuck too: where "
-        f"another random_state gives another graph, do not trust probabilities near 0 and 1.",
+        f"{diagnostics['n_stuck']} of {_n_chains(diagnostics)} chains {end}. The others may be stuck too: if another "
+        f"random_state gives another graph, do not trust probabilities near 0 and 1.",
         ConvergenceWarning,
         f"most chains {end}; compare with another random_state before you trust the graph.",
     )
@@ -101,8 +101,8 @@ def _few_origins(diagnostics: Mapping[str, Any]) -> Finding:
     n_origins, n_kept = diagnostics["n_origins"], len(diagnostics["log_likelihood"])
     end = "fell far behind others in the first sweeps and went on from where these were"
     return Finding.trouble(
-        f"{n_kept - n_origins} of {n_kept} chains {end}, so that they agree more than independent chains would. Where "
-        f"another random_state gives another graph, do not trust probabilities near 0 and 1.",
+        f"{n_kept - n_origins} of {n_kept} chains {end}, so they agree more than independent chains would. If another "
+        f"random_state gives another graph, do not trust probabilities near 0 and 1.",
         ConvergenceWarning,
         f"most chains {end}; compare with another random_state before you trust the graph.",
     )
@@ -111,14 +111,14 @@ def _few_origins(diagnostics: Mapping[str, Any]) -> Finding:
 def _changes(diagnostics: Mapping[str, Any], n_edges: int, remedy: str) -> Finding:
     n_changes = float(diagnostics["n_changes_expected"])
     if math.isnan(n_changes):
-        text = "One chain cannot tell how far another run would differ, nor which edges are uncertain."
+        text = "One chain does not show how much another run would differ, nor which edges are uncertain."
         return Finding("caution", f"{text} Fit with a larger n_chains.")
     found = f"{n_edges} inferred edge{'' if n_edges == 1 else 's'}"
     if n_changes < 0.5:
         return Finding("good", f"The chains agree: another run would find the same {found}.")
     n_pairs = max(1, round(n_changes))
     pairs = f"{n_pairs} pair{'' if n_pairs == 1 else 's'}"
-    run = f"another run, with another random_state, would decide about {pairs} differently, with {found} in this one."
+    run = f"another run, with another random_state, would decide {pairs} differently (this run has {found})."
     tolerated = max(1.0, _TOLERATED_CHANGES * n_edges)
     if n_changes <= tolerated:
         return Finding("good", f"The chains nearly agree: {run}")

@@ -1,8 +1,8 @@
-"""What is said of the measurement noise, node by node, and what a first fit adds to it.
+"""The noise levels of the nodes: as given by the user, or estimated from a first fit.
 
-Where the noise differs from node to node and the user does not say how, or where the inputs were measured with noise
-too, a system is identified twice: first as if all nodes had the same noise; then with levels that follow from what the
-first fit leaves of the outputs, and from the response to the inputs that it has found.
+If the noise differs from node to node and the levels are unknown, or if the inputs were measured with noise too, a
+system is identified twice: first as if all nodes had the same noise; then with levels derived from the residuals of the
+first fit and from its response to the inputs.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def result_of(
     if not finite.any():
         raise FloatingPointError(
             f"all {len(finite)} chains diverged, as the filter gave outputs that are infinite or nan. Check that "
-            f"noise_std={task.noise.common!r} fits the units of Y, and the filter's initial range its parameters."
+            f"noise_std={task.noise.common!r} is in the units of Y, and that the filter's initial range suits its "
+            f"parameters."
         )
     draws = selected_chains(draws, finite)
     stuck = stuck_chains(draws.log_likelihood + draws.log_prior)

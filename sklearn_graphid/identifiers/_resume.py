@@ -1,4 +1,4 @@
-"""Going on from the chains of an earlier fit."""
+"""Resuming from the chains of an earlier fit (warm start)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SoughtSystem(NamedTuple):
             if now != before:
                 raise ValueError(
                     f"warm_start=True, but {_said(name, now)} and the last fit had {_said(name, before, short=True)}; "
-                    f"expected the same, or warm_start=False for a fit that starts anew."
+                    f"expected the same, or warm_start=False to start from scratch."
                 )
 
 

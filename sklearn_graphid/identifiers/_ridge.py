@@ -81,28 +81,30 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
 class RidgeSystemIdentifier(StrengthIdentifier):
     """Identify a graph from the largest entries of a ridge estimate of the process.
 
-    The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) asks nothing of a graph: H is the
+    The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) does not involve a graph: H is the
     symmetric matrix that minimises ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A
-    pair is an edge where abs(H) is large, so the method is at its best where neighbours act directly. The filter has no
-    part in finding the graph.
+    pair is an edge if abs(H) is large, so the method works best if mainly neighbours affect each other. The filter is
+    not used to find the graph.
 
-    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
+    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    means.
 
     Parameters
     ----------
     alpha : float, default=10.0
-        The ridge, for inputs and outputs of unit mean square. It is the ratio of the variance of the noise to that
-        of H's entries: more for noisier outputs, whatever the number of experiments.
+        The ridge penalty, for inputs and outputs of unit mean square. It corresponds to the ratio of the variance of
+        the noise to the variance of the entries of H: noisier outputs need a larger one, and it does not depend on the
+        number of experiments.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        abs(H), for inputs and outputs of unit mean square; nan for two nodes without any output.
+        Absolute values of H, for inputs and outputs of unit mean square; nan for pairs of nodes that both lack outputs.
 
     See Also
     --------
-    RobustFilterIdentifier : The same with a graph that fits the operator.
-    LangevinSystemIdentifier : Sampling, with a prior.
+    RobustFilterIdentifier : Fits such a matrix together with a graph.
+    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     References
     ----------

@@ -208,57 +208,60 @@ def alternate(
 
 
 class RobustFilterIdentifier(StrengthIdentifier):
-    """Identify a graph as one that commutes with the process.
+    """Identify a graph that commutes with the process.
 
-    Robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H, Y = X H,
-    and a filter commutes with the graph's shift S, its adjacency matrix or its Laplacian, whatever the filter's
-    form. H and the unknown entries of the adjacency matrix A, between 0 and 1, minimise
+    This is robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H,
+    Y = X H. Any filter commutes with the shift S of the graph, its adjacency matrix or its Laplacian. H and the unknown
+    entries of the adjacency matrix A, between 0 and 1, minimise
 
         ||Y - X H||^2 + alpha ||H - c I||^2 + gamma ||S H - H S||^2 + beta ||A||_1 + lambda ||A - A_0||_1
 
-    in turn: H by conjugate gradients, A by projected gradients. Known pairs stay as they are. A_0 is a guess of the
-    graph. The ridge, which pulls H to the best gain c without a graph, is not in [1]_; without it few experiments
-    leave H undetermined. A pair is an edge where A is large. Of the filter, only the shift has a part in finding the
-    graph.
+    alternately: H by conjugate gradients, A by projected gradients. Known pairs are fixed. A_0 is a guess of the graph.
+    The ridge penalty, which pulls H towards the best gain c without a graph, is not in [1]_; without it H is
+    undetermined if there are few experiments. A pair is an edge if its entry of A is large. Only the shift of the
+    filter is used to find the graph.
 
-    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
+    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    means.
 
     Parameters
     ----------
     alpha : float, default=10.0
-        The ridge, for inputs and outputs of unit mean square.
+        The ridge penalty alpha, for inputs and outputs of unit mean square.
     commutation_penalty : float, default=10.0
-        gamma, for inputs and outputs of unit mean square.
+        The penalty gamma, for inputs and outputs of unit mean square.
     shift : {"auto", "adjacency", "laplacian"}, default="auto"
-        What the process commutes with. "auto" tries the filter on a small graph.
+        The matrix that the process commutes with. "auto" tries the filter on a small graph.
     l1_penalty : float, default=0.03
-        beta, in units of gamma times the mean square of the influences that a node has on the others.
+        The penalty beta, in units of gamma times the mean square of the influences that a node has on the others.
     reweighted : bool, default=True
-        Reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is the same as
-        minimising c log(1 + x / c) in the place of x, with c = 0.1.
+        Whether to reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is
+        equivalent to minimising c log(1 + x / c) instead of x, with c = 0.1.
     guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-        A_0, a graph of zeros and ones; used where pairs are unknown. None: the graph that
+        The guess A_0, a graph of zeros and ones; only its unknown pairs are used. If None, the graph that
         `RidgeSystemIdentifier` finds.
     guess_penalty : float, default=0.1
-        lambda, in the units of `l1_penalty`. With 0, and no edge known, the empty graph is the best one.
+        The penalty lambda, in the units of `l1_penalty`. With 0, and if no edge is known, the empty graph is optimal.
     max_iter : int, default=25
-        The most alternations.
+        Maximum number of alternations.
     tol : float, default=0.001
-        Stop when no entry of A has moved by more.
+        Stop if no entry of A has moved by more than this.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        A. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is hidden.
+        The matrix A. The entry of a known pair comes from a fit in which a fifth of the known pairs, including this
+        one, is hidden.
     n_iter_ : int
-        Alternations.
+        Number of alternations.
     diagnostics_ : dict
-        Has "shift", what was taken to commute, and "objective", at the start and after each half of an alternation.
+        In addition to those of `StrengthIdentifier`: "shift", the shift used, and "objective", at the start and after
+        each half of an alternation.
 
     See Also
     --------
-    RidgeSystemIdentifier : The operator without a graph.
-    LangevinSystemIdentifier : Sampling, with a prior.
+    RidgeSystemIdentifier : Fits the matrix H without a graph.
+    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     References
     ----------
@@ -341,7 +344,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
             return None
         guess = check_adjacency(self.guess, "guess")
         if len(guess) != n_nodes:
-            raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of as many.")
+            raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of {n_nodes} nodes.")
         return guess
 
     def _objective(

@@ -131,40 +131,41 @@ def learn_smooth_graph(
 
 
 class SmoothSignalIdentifier(StrengthIdentifier):
-    """Identify a graph as one on which the outputs are smooth.
+    """Identify a graph on which the outputs are smooth.
 
-    Weights W that are large between nodes with like outputs minimise (Kalofolias [1]_)
+    The method finds weights W that are large between nodes with similar outputs. They minimise (Kalofolias [1]_)
 
         ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2,    W >= 0,
 
-    where Z holds the squared distances between the nodes' outputs, divided by their mean. The logarithm gives every
-    node an edge; beta spreads the weights over more pairs. A pair is an edge where its weight is large.
+    where Z holds the squared distances between the outputs of the nodes, divided by their mean. The logarithm ensures
+    that every node has an edge; beta spreads the weights over more pairs. A pair is an edge if its weight is large.
 
-    Neither inputs nor filter are used to find the graph, and nothing is said of nodes without outputs. Known non-edges
-    have weight zero. Known edges keep a weight that is learned: the weights have no common scale with a graph of zeros
-    and ones, and a weight chosen for them would set the degrees of their nodes.
+    Neither inputs nor filter are used to find the graph, and pairs of a node without outputs get no weight. Known
+    non-edges have weight zero. Weights of known edges are learned: the weights are not on the scale of a graph of zeros
+    and ones, and fixed weights of known edges would determine the degrees of their nodes.
 
-    It has the parameters and attributes of `StrengthIdentifier`, which says what "large" is, besides its own.
+    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    means.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Weight of the logarithms. Only its product with `beta` decides which pairs are strong: multiplying alpha by a
+        Weight of the logarithms. Only its product with `beta` determines which pairs are strong: multiplying alpha by a
         factor and dividing beta by it multiplies all weights by the factor (Proposition 2 of [1]_).
     beta : float, default=0.3
-        Weight of the squares. More of it makes a denser graph.
+        Weight of the squares. A larger value gives a denser graph.
 
     Attributes
     ----------
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        The weights. A known pair's is the one that it gets if a fifth of the known pairs, itself among them, is
-        hidden. nan for nodes without outputs.
+        The weights W. The weight of a known pair comes from a fit in which a fifth of the known pairs, including this
+        one, is hidden. nan for nodes without outputs.
     n_iter_ : int
-        Newton steps; "converged" in `diagnostics_` says whether they were enough.
+        Number of Newton steps; "converged" in `diagnostics_` says whether they were enough.
 
     See Also
     --------
-    GraphicalLassoIdentifier : Another method that looks at the outputs alone.
+    GraphicalLassoIdentifier : Another method that uses the outputs alone.
 
     References
     ----------
@@ -207,8 +208,8 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
         if self.alpha * self.beta < _SMALLEST_BETA:
             raise ValueError(
-                f"alpha={self.alpha!r} times beta={self.beta!r} is below {_SMALLEST_BETA:g}, where double precision "
-                f"ends; expected a larger beta."
+                f"alpha={self.alpha!r} times beta={self.beta!r} is below {_SMALLEST_BETA:g}, which is too small for "
+                f"double precision; expected a larger beta."
             )
         distances = squared_distances(outputs)
         comparable = np.isfinite(distances) & ~np.eye(len(distances), dtype=bool)

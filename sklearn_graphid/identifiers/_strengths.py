@@ -1,7 +1,7 @@
-"""What the competitors share: from a strength for every pair of nodes to a graph, its probabilities and theta.
+"""Code shared by identifiers that rank pairs: from a strength for every pair to a graph, its probabilities and theta.
 
-A competitor gives every pair of nodes a number that is larger where an edge is more plausible, and nan where the data
-say nothing of the pair. Where edges and non-edges are known, their strengths say what strength an edge has.
+A method gives every pair of nodes a number that is larger if an edge is more plausible, and nan if the data do not
+inform about the pair. If edges and non-edges are known, a cut is learned from their strengths.
 """
 
 from __future__ import annotations
@@ -269,8 +269,8 @@ def fit_filter(inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filt
     finite = torch.isfinite(fitted.squares) & torch.isfinite(fitted.theta).all(-1)
     if not finite.any():
         raise FloatingPointError(
-            "the least squares fit of theta became infinite or nan; bring X and Y to a common scale near one, and "
-            "check the filter's initial range."
+            "the least squares fit of theta became infinite or nan; rescale X and Y to values near one, and check the "
+            "filter's initial range."
         )
     best = int(torch.where(finite, fitted.squares, torch.inf).argmin())
     noise_std = scale * float((fitted.squares[best] / problem.n_measured).sqrt())
@@ -298,44 +298,45 @@ class WeightedResult(_StrengthResult):
 
 
 class StrengthIdentifier(BaseSystemIdentifier):
-    """Base of the identifiers that rank pairs by a strength and fit theta to the graph that results.
+    """Base class for identifiers that rank pairs by a strength and fit theta on the resulting graph.
 
-    A subclass writes `_strengths`. A pair is an edge where its strength is large. Where edges and non-edges are known,
-    "large" is the cut with the largest F1 score on them; elsewhere the cut that splits the pairs into two groups of
-    least variance (Otsu [1]_). theta is then fitted by least squares on the graph, with the inputs.
+    A subclass implements `_strengths`. A pair is an edge if its strength is large, that is above a cut. If edges and
+    non-edges are known, it is the cut with the largest F1 score on them; otherwise it is the cut that splits the pairs
+    into two groups of least variance (Otsu [1]_). theta is then fitted on the graph by least squares, with the inputs.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process. theta is fitted with it; whether it has a part in finding the graph is up to the method.
+        The process, whose parameters theta are fitted. Whether it is also used to find the graph depends on the method.
     threshold : float or None, default=None
-        A pair is an edge where its entry of `edge_probabilities_` is above this. None: the cut described above.
+        A pair is an edge if its entry of `edge_probabilities_` is above this. If None, the cut described above.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
         Which nodes the columns of Y belong to.
 
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
+        The identified graph, with entries 0 and 1; known pairs are as given.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Logistic regression of the known pairs on their strengths (Platt scaling [2]_), applied to the unknown pairs. It
-        is calibrated as far as known and unknown pairs are alike. Where no edges or no non-edges are known, it ranks
-        the pairs and is no probability. Pairs of which nothing is said have the share of edges among the known.
+        is calibrated if known and unknown pairs are alike. If no edges or no non-edges are known, the entries rank the
+        pairs but are not probabilities. Pairs without a strength get the share of edges among the known pairs, or the
+        share of pairs above the cut if the known pairs did not set it.
     strengths_ : ndarray of shape (n_nodes, n_nodes)
-        What the method gives every pair; nan where it says nothing.
+        The strength that the method gives every pair; nan if it gives none.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     noise_std_ : float
         Root mean square of the residuals.
     n_iter_ : int
-        Iterations of the method; 1 where it has none.
+        Number of iterations of the method; 1 if it does not iterate.
     diagnostics_ : dict
-        "cut", the strength that separates edges from the rest; "calibrated", whether known pairs set it; and what the
-        method adds.
+        "cut", the strength that separates edges from other pairs; "calibrated", whether the cut was learned from known
+        pairs; and further entries of the method.
     known_edges_, filter_, node_names_ : KnownEdges, GraphFilter and list
         As in `BaseSystemIdentifier`.
     n_features_in_ : int
-        The number of nodes.
+        Number of nodes.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What a fit says of the prior it was given, in sentences."""
+"""Findings of a fit about its prior, in sentences."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def trust_findings(prior_trust: float, trust: Trust | None) -> list[Finding]:
     reason = "the prior does not fit this graph, by its known part above all, and was discounted"
     return [
         Finding.trouble(
-            f"{reason}: it counts by {prior_trust:.2f}, where 1 is in full and 0 not at all. Use a prior that was "
-            f"trained on graphs of this kind, or prior=None. With prior_trust=1.0 it is taken as it is.",
+            f"{reason}: its estimated trust is {prior_trust:.2f}, where 1 is full trust and 0 is none. Use a prior "
+            f"that was trained on graphs of this kind, or prior=None. With prior_trust=1.0 it is used in full.",
             UserWarning,
             f"{reason} (see prior_trust_); use another prior, or None.",
         )

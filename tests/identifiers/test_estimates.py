@@ -217,7 +217,7 @@ def test_chains_that_do_not_agree_are_warned_of_with_what_to_change():
     assert caught[0].filename == __file__
     assert fitted.diagnostics_["n_changes_expected"] > 1
     (finding,) = fitted._findings
-    assert re.search(r"decide about \d+ pairs differently.*Raise n_chains from 2 to \d+", finding.text)
+    assert re.search(r"decide \d+ pairs differently.*Raise n_chains from 2 to \d+", finding.text)
 
 
 def test_one_chain_is_no_ground_for_a_warning(ring_known, ring_experiments):

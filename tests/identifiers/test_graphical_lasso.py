@@ -65,7 +65,7 @@ def test_strengths_agree_with_scikit_learns_estimator(club):
 def test_lasso_that_breaks_down_names_the_way_out(club):
     network, known = club
     X, Y = make_system(network, "heat", [0.5], n_experiments=5, random_state=0)
-    with pytest.raises(FloatingPointError, match="broke down at alpha=1e-06; use a larger alpha"):
+    with pytest.raises(FloatingPointError, match="failed at alpha=1e-06; use a larger alpha"):
         GraphicalLassoIdentifier("heat", alpha=1e-6).fit(X, Y, known)
 
 

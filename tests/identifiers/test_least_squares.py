@@ -193,7 +193,7 @@ def test_a_steady_state_uses_the_equations_that_are_complete():
     sometimes[::2, 3] = never[:, 3] = np.nan
     some = ConstrainedLeastSquaresIdentifier().fit(X, sometimes, known)
     assert edge_f1_score(GRAPH, some.adjacency_, known) == 1.0
-    with pytest.warns(ConvergenceWarning, match="no equation says anything of some pairs"):
+    with pytest.warns(ConvergenceWarning, match="no equation contains some of the pairs"):
         none = ConstrainedLeastSquaresIdentifier().fit(X, never, known)
     assert np.isnan(none.strengths_[3, ~known.mask[3]]).all()
     rest = known.mask[3] & (known.values[3] == 0) & (np.arange(10) != 3)

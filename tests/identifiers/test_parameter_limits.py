@@ -56,7 +56,7 @@ def test_noise_beyond_the_range_of_squares_is_refused(noise_std, ring_experiment
 @pytest.mark.parametrize("unit", [1e-25, 1e25])
 def test_units_beyond_single_precision_name_the_way_out(unit, ring_experiments):
     X, Y = ring_experiments
-    with pytest.raises(FloatingPointError, match="beyond single precision; bring X and Y to units in which they are"):
+    with pytest.raises(FloatingPointError, match="beyond single precision; rescale X and Y to values near one"):
         clone(ADAM).fit(unit * X, unit * Y)
 
 

@@ -179,5 +179,5 @@ def test_the_report_says_how_far_the_prior_was_trusted(club_system, tmp_path):
         identifier.fit(X, Y, known)
     identifier.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert f"trusted by {identifier.prior_trust_:.2f}, as sampled with the rest" in page
+    assert f"trust in the prior {identifier.prior_trust_:.2f}, estimated" in page
     assert "The prior does not fit this graph" in page

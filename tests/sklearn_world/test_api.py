@@ -22,7 +22,6 @@ IGNORED = {
     "ES01": "a summary says all there is to say of many names",
     "SA01": "See Also is for names that a reader might look for instead, and not every name has one",
     "SS05": "it takes plural nouns, as in 'Rows and columns', for verbs in the third person",
-    "PR08": "a description may begin with a symbol",
 }
 # The example is that of the class.
 IGNORED_FOR_METHODS = {"EX01"}
