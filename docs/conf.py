@@ -46,6 +46,7 @@ html_theme_options = {
 html_title = "sklearn_graphid"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = [("figures.js", {"defer": "defer"})]
 # Pages without pages beneath them need no list of these.
 html_sidebars = {
     page: []
