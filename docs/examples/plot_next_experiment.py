@@ -76,4 +76,4 @@ print("drive node", int(np.abs(identifier.suggest_inputs(low=-10, high=10, max_n
 # %%
 # Alternatively, look up a pair. The first pairs in this table are uncertain themselves, and also decide about others:
 
-print(identifier.suggest_pairs(5).round(2).to_string(index=False))
+identifier.suggest_pairs(5).round(2)

@@ -63,7 +63,7 @@ deezer,oracle,5,100,,,,.055,.004,.051
 deezer,oracle,10,100,,,,.036,.003,.039
 deezer,oracle,15,100,,,,.027,.002,.033
 """
-results = pd.read_csv(io.StringIO(RESULTS), index_col=["experiment", "method", "K"])
+results = pd.read_csv(io.StringIO(RESULTS), index_col=["experiment", "method", "K"]).sort_index()
 
 # %%
 # Comparison
