@@ -317,7 +317,10 @@ class GraphDisplay(IdentifiedGraphDisplay):
             # Hairlines would vanish here, and where widths differ a wide one stands for all.
             width = max(1.0, look.pop("linewidth") or 3.2)
             handles.append(Line2D([], [], label=label, linewidth=width, markeredgecolor="black", markersize=8, **look))
-        handles += self._strength_handles()
+        strengths = self._strength_handles()
+        # Blanks, so that strengths have a column of their own.
+        handles += [Line2D([], [], linestyle="none", label=" ")] * (len(strengths) - len(handles))
+        handles += strengths
         if handles:
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02), "ncols": 2}
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)

@@ -61,6 +61,17 @@ def test_graph_dots_edges_below_zero_and_explains_it():
     assert "strength below zero" not in legend_texts(GraphDisplay.from_predictions(RIGHT, KNOWN, weights=STRENGTHS).ax_)
 
 
+@pytest.mark.parametrize("weights", [STRENGTHS, SIGNED])
+def test_graph_has_strengths_in_a_column_of_their_own(weights):
+    display = GraphDisplay.from_predictions(RIGHT, KNOWN, weights=weights)
+    display.figure_.canvas.draw()
+    texts = display.ax_.get_legend().get_texts()
+    edges = sorted({round(text.get_window_extent().x0) for text in texts if "edge" in text.get_text()})
+    strengths = sorted({round(text.get_window_extent().x0) for text in texts if "strength" in text.get_text()})
+    assert len(edges) == len(strengths) == 1
+    assert edges < strengths
+
+
 def test_graph_explains_widths():
     display = GraphDisplay.from_predictions(RIGHT, KNOWN, weights=STRENGTHS)
     lines = {line.get_label(): line.get_linewidth() for line in display.ax_.get_legend().get_lines()}
