@@ -100,9 +100,9 @@ def _page(estimator: BaseSystemIdentifier) -> str:
             _given(estimator, surprise),
             _graph_pictures(estimator),
             _uncertain_pairs(estimator),
-            _next_experiment(estimator),
             _inferred_edges(estimator),
             _known_strengths(estimator),
+            _next_experiment(estimator),
             _theta(estimator),
             _trust(estimator),
             _residuals(estimator),
@@ -233,7 +233,7 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
 
 def _next_experiment(estimator: BaseSystemIdentifier) -> str:
     words = experiment_in_words(estimator)
-    return f'<p id="next-experiment">{escape(words)}</p>' if words else ""
+    return f'<h2>What to measure next</h2><p id="next-experiment">{escape(words)}</p>' if words else ""
 
 
 def _why_none_is_uncertain(estimator: BaseSystemIdentifier) -> str:

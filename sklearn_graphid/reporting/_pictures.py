@@ -111,7 +111,7 @@ def draw_traces(estimator: BaseSystemIdentifier) -> Figure:
     diagnostics = estimator.diagnostics_
     names = _labels(estimator.filter_.parameter_names())
     figure, axes = _new_figure(7.6, 1.9 * (1 + len(names)), 1 + len(names), 1)
-    traces = {name: diagnostics[name] for name in ("sigma", "log_likelihood", "theta")}
+    traces = {name: diagnostics[name] for name in ("sigma", "log_likelihood", "theta", "kernel") if name in diagnostics}
     TraceDisplay(**traces, parameter_names=names).plot(axes)
     return figure
 

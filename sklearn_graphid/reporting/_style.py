@@ -33,6 +33,7 @@ thead th { color: var(--soft); font-weight: 600; white-space: nowrap; vertical-a
 tbody th { font-weight: 600; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td.name, th.name, td.setting { overflow-wrap: anywhere; min-width: 7rem; max-width: 24rem; }
+#given td.name { max-width: 38rem; }
 td.setting { font-family: ui-monospace, Consolas, Menlo, monospace; font-size: .9rem; }
 .bar { display: inline-block; width: 6rem; height: .7rem; background: var(--line); border-radius: .35rem;
   overflow: hidden; vertical-align: middle; }
@@ -48,10 +49,14 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .9rem; }
 @media (max-width: 34rem) {
   figure.wide { overflow-x: auto; }
   figure.wide img { width: 38rem; }
+  .bar { display: none; }
+  th, td { padding-right: .6rem; }
+  #uncertain, #uncertain-too, #edges, #known-strengths { font-size: .92rem; }
   #diagnostics tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); }
   #diagnostics th, #diagnostics td { border: 0; padding-right: 0; }
   #diagnostics td.name { grid-column: 1 / -1; max-width: none; padding-top: 0; color: var(--soft); } }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } figure, tr { break-inside: avoid; }
+  figure.wide img { width: 15cm; } figure { break-before: avoid; }
   h2, summary { break-after: avoid; } .pictures { grid-template-columns: 1fr 1fr; }
   details::details-content { display: block; content-visibility: visible; } }
 """

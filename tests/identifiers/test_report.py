@@ -142,6 +142,7 @@ def test_the_next_experiment_is_told(page, fitted, grid):
     full = fitted.suggest_inputs(low=-size, high=size, random_state=0)
     assert f"inputs of up to {size:.3g} in size, as so far: " in words
     assert f"{fitted.information_gain(full)[0]:.3g} nats expected" in words
+    assert words.index("What to measure next") < words.index("With one driven node") < words.index("Parameters of the")
 
 
 def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
