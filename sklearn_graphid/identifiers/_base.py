@@ -57,31 +57,31 @@ def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
-    """Base of the identifiers. A row of X and of Y is an experiment, a column a node.
+    """Base class of identifiers. Rows of X and Y are experiments, and columns are nodes.
 
-    A subclass writes `_identify`, which turns checked experiments into an `Identification`, and has the parameters
-    `filter` and `observed_nodes`. `fit`, `predict`, `score`, `sample`, `report` and tables come with it.
-    Identifiers that draw from a posterior also say what to measure next: `suggest_inputs`, `information_gain`,
-    `suggest_pairs`.
+    A subclass implements `_identify`, which turns validated experiments into an `Identification`, and has the
+    parameters `filter` and `observed_nodes`. It inherits `fit`, `predict`, `score`, `sample`, `report` and the tables.
+    Identifiers that sample from a posterior also suggest what to measure next: `suggest_inputs`, `information_gain`
+    and `suggest_pairs`.
 
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1. Known pairs keep their values.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Probability or weight of every edge; 0 or 1 where known.
+        Probability or weight of every edge; 0 or 1 for known pairs.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     noise_std_ : float
         The noise level.
     diagnostics_ : dict
-        What the method tells of itself.
+        Diagnostics of the method.
     known_edges_ : KnownEdges
-        What was known.
+        The known pairs.
     filter_ : GraphFilter
         The filter that was used.
     node_names_ : list
-        Names of the nodes: those of X's columns, else those that came with what is known, else numbers.
+        Names of the nodes: those of X's columns, else those of the known pairs, else numbers.
     """
 
     # Under metadata routing, what is known goes to fit without being asked for.
@@ -119,21 +119,22 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
     def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
         """Identify graph and filter parameters from experiments.
 
-        Where X, Y and what is known carry names of nodes, they are matched by name; names that do not match are an
-        error. Where only one of two has names, they are matched by position.
+        If X, Y and the known pairs carry names of nodes, they are matched by name, and names that do not match raise an
+        error. If only one of two has names, they are matched by position.
 
         Parameters
         ----------
         X : array-like of shape (n_experiments, n_nodes)
-            Inputs, a row for each experiment and a column for each node.
+            Inputs: one row per experiment, one column per node.
         Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
-            Outputs. nan, or masked, where nothing was measured. With fewer columns than nodes, see `observed_nodes`.
+            Outputs, with nan or a mask for values that were not measured. If there are fewer columns than nodes, see
+            `observed_nodes`.
         known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-            What is known of the graph: a `KnownEdges`; an array with 0 and 1 where the pair is known and nan where
-            it is not; or a boolean array (True = known) together with `known_adjacency`. None: nothing.
+            The known pairs of the graph: a `KnownEdges`; an array with 0 or 1 for known pairs and nan for unknown ones;
+            or a boolean array (True = known) together with `known_adjacency`. None: no pair is known.
         known_adjacency : array, sparse matrix, DataFrame or networkx graph, default=None
-            The graph where a boolean `known_mask` is True. In a directed graph, an edge from source to target stands at
-            [target, source].
+            The graph, of which the pairs are used where a boolean `known_mask` is True. In a directed graph, an edge
+            from source to target is at [target, source].
 
         Returns
         -------
@@ -274,7 +275,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         Returns
         -------
         ndarray of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs at the nodes that Y had at fit, in its shape.
+            Outputs at the nodes of Y at fit, in the same order.
         """
         check_is_fitted(self)
         inputs = torch.tensor(self._validate_new_inputs(X))
@@ -288,15 +289,15 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         """How well outputs are predicted: R2 over all measured outputs.
 
         It is 1 - (sum of squared residuals) / (sum of squared deviations from each node's mean), both over all nodes
-        together. Nodes whose outputs vary more count more. A mean of the nodes' own R2 would be ruled by those whose
-        few outputs happen to vary little, and with few experiments would not tell filters apart.
+        together, so that nodes whose outputs vary more count more. With few experiments, a mean of the R2 of each node
+        would be dominated by nodes whose outputs happen to vary little, and would not distinguish between filters.
 
         Parameters
         ----------
         X : array-like of shape (n_experiments, n_nodes)
             Inputs.
         y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs; nan where nothing was measured. Named columns are matched with those of Y at fit.
+            Outputs, with nan for values that were not measured. Named columns are matched with those of Y at fit.
         sample_weight : array-like of shape (n_experiments,), default=None
             Weights of the experiments.
 
@@ -317,9 +318,9 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         Returns
         -------
         networkx.Graph or networkx.DiGraph
-            Nodes are named as the columns of X were, else as in what is known, or numbered. Edges carry their
-            `probability`, whether they were `known`, and their strength as `weight` where they have one. An edge of a
-            directed graph goes from its source to its target, whose output depends on the source's input.
+            Nodes have the names in `node_names_`. Edges have the attributes `probability`, `known` and, if edges have
+            strengths, `weight`. An edge of a directed graph goes from its source to its target; the output of the
+            target depends on the input of the source.
         """
         check_is_fitted(self)
         names = self.node_names_
@@ -343,15 +344,15 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         Parameters
         ----------
         include_known : bool, default=False
-            Whether to list the known pairs too.
+            Whether to include the known pairs.
 
         Returns
         -------
         DataFrame
-            A row for each pair (each ordered pair of a directed graph), the most probable edge first, with the columns
-            `source` and `target` (nodes named as in `to_networkx`), `probability`, `monte_carlo_error` (its standard
-            error over chains; missing where there are none), and `known`. Where edges have strengths, also `weight`
-            and, of methods that sample, its standard deviation `weight_std`, zero for pairs found to have no edge.
+            One row per pair (per ordered pair of a directed graph), most probable edge first, with the columns `source`
+            and `target` (nodes named as in `to_networkx`), `probability`, `monte_carlo_error` (its standard error over
+            chains; missing if the method has no chains) and `known`. If edges have strengths, also `weight` and, for
+            methods that sample, its standard deviation `weight_std`, which is zero for pairs without an edge.
         """
         check_is_fitted(self)
         require_pandas("to_pandas_edgelist")
@@ -380,14 +381,14 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         return pd.DataFrame(table)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write what was given, what was found and how far to trust it as one HTML page.
+        """Write the data, the result and how far to trust it to one HTML page.
 
-        The page holds its pictures and needs no network. It is drawn with matplotlib, the extra `plot`.
+        The page contains its figures and can be read offline. It needs matplotlib (the extra `plot`).
 
         Parameters
         ----------
         path : str or Path
-            The file. An existing one is replaced; its folder must exist.
+            The file to write. An existing file is replaced. Its folder must exist.
 
         Returns
         -------
@@ -399,7 +400,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         return write_report(self, path)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[Any], ...]:
-        """Graphs and parameters that the data allow.
+        """Draw graphs and parameters that are consistent with the data.
 
         Parameters
         ----------
@@ -411,11 +412,11 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         Returns
         -------
         adjacencies : ndarray of shape (n_samples, n_nodes, n_nodes)
-            Graphs of zeros and ones.
+            Graphs, as zeros and ones.
         thetas : ndarray of shape (n_samples, n_parameters)
-            The parameters that go with them.
+            The parameters of each draw.
         weights : ndarray of shape (n_samples, n_nodes, n_nodes)
-            The strengths that go with both; only from a fit in which edges have strengths.
+            The strengths of each draw; only if edges have strengths.
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:

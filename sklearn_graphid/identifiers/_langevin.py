@@ -45,12 +45,12 @@ PAPER_SETTINGS: dict[str, Any] = {
 class LangevinSystemIdentifier(PosteriorIdentifier):
     """Identify a graph and the process on it by sampling from their posterior.
 
-    The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise, where A is the adjacency matrix of a
-    graph, some of whose pairs are known, and h is a graph filter with unknown parameters theta. Edges are alike or have
-    strengths, and have directions or not. A prior says what such graphs look like.
+    The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise. A is the adjacency matrix of a graph, of
+    which some pairs are known, and h is a graph filter with unknown parameters theta. Edges may have strengths and
+    directions. A prior describes what such graphs look like.
 
-    Chains start with annealed Langevin dynamics on a relaxed adjacency matrix, as in the paper, and go on with sweeps
-    that redraw the pairs of binary graphs from their exact odds. The draws of the sweeps are the result.
+    Chains start with annealed Langevin dynamics on a relaxed adjacency matrix, as in the paper. They continue with
+    sweeps that redraw the pairs of binary graphs from their exact odds. The draws of the sweeps are the result.
 
     Parameters
     ----------
@@ -58,65 +58,68 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The process.
     prior : GraphPrior, FrozenEstimator, str, list of these or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
-        name of a shipped prior (see `load_prior`), or a closed-form prior. A list: the first, unless the known pairs
-        speak clearly for another one (`prior_` is the one that was chosen). "general" also tries the other shipped
-        priors in this manner. None: pairs are independent, with the known pairs' share of edges.
+        name of a shipped prior (see `load_prior`), or a closed-form prior. With a list, the first prior is used unless
+        the known pairs clearly favour another one; `prior_` is the prior that was used. "general" compares the other
+        shipped priors in the same way. With None, pairs are independent, and edges are as frequent as among the known
+        pairs.
     prior_trust : "sample" or float from 0 to 1, default="sample"
-        How far to trust the prior: its log-odds of a pair, l, are replaced by l0 + prior_trust (l - l0), where l0 is
-        what `prior=None` would use. 1 takes the prior as it is. "sample": it has a posterior, from what the prior would
-        have said of the known pairs and from the unknown pairs as they are drawn, and every chain draws its own in
-        every sweep; so a prior that does not fit is discounted. Priors of independent pairs, and networks that cannot
-        be told which pairs are known, are then taken as they are. See the guide.
+        How far to trust the prior. Its log-odds l of a pair are replaced by l0 + prior_trust (l - l0), where l0 is what
+        `prior=None` would use; 1 uses the prior unchanged. With "sample", the trust is sampled with the rest: its
+        posterior depends on how well the prior predicts the known pairs and on the unknown pairs as they are drawn, so
+        that a prior that does not fit is discounted. Priors with independent pairs, and neural networks that do not
+        take a mask of known pairs, are then used unchanged.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
-        Whether all edges are alike, or have strengths above zero or of either sign. The prior then speaks of which
-        edges are there; strengths are log-normal or Gaussian, with a location and a width that are sampled too. Known
-        edges may come with their strengths, see `KnownEdges`. Where no strength is known, most filters have a parameter
-        that multiplies them all, and their unit is then about their geometric mean. Signed strengths have no unit
-        without one that is known: tell at least one.
+        Whether all edges are alike ("binary"), or have positive strengths, or strengths of either sign. The prior then
+        describes which edges exist. Strengths are log-normal or Gaussian, with a location and a width that are sampled
+        too. Known edges may come with their strengths, see `KnownEdges`. If no strength is known, most filters have a
+        parameter that multiplies them all, and strengths are then in units of about their geometric mean. Signed
+        strengths are determined only if at least one is known.
     directed : bool, default=False
-        Whether edges have directions, so that every ordered pair stands alone. An edge from j to i stands at
-        `adjacency_[i, j]`: the output of i depends on the input of j.
+        Whether edges have directions, so that the two ordered pairs of two nodes are separate. An edge from j to i is
+        at `adjacency_[i, j]`: the output of i depends on the input of j.
     noise_std : float, array-like or Series of shape (n_nodes,), "per-node" or None, default=None
-        Standard deviation of the measurement noise: of all nodes, or one for each, in the order of X's columns or with
-        their names. None: the same at all nodes, unknown, and sampled with the rest. "per-node": unknown and different
-        at each node; the levels follow from the residuals of a first fit, so that it takes twice the time.
+        Standard deviation of the measurement noise: one number for all nodes, or one for each node, in the order of
+        X's columns or with their names. None: unknown, the same at all nodes, and sampled with the rest. "per-node":
+        unknown and different at each node; the levels are estimated from the residuals of a first fit, so that fitting
+        takes twice as long.
     input_noise_std : float or None, default=None
-        Standard deviation of the noise with which X was measured; None where X is exact. A first fit tells how much of
-        it reaches each output, and a second one takes it into account, see the guide.
+        Standard deviation of the noise in the measurements of X; None if X is exact. A first fit estimates how much of
+        it reaches each output, and a second fit takes it into account; see the guide.
     n_chains : int, default=16
         Independent chains.
     n_levels : int, default=10
         Annealing levels of the Langevin dynamics, evenly spaced.
     sigma_max, sigma_min : float, default=0.7 and 0.2
-        The largest and the smallest annealing level. A prior that knows some levels only, as those of the architecture
-        "edp-gnn" do, is asked at the nearest of them. Sweeps ask the prior at the largest level, or at the smallest
-        where it cannot be told which pairs are known.
+        The largest and the smallest annealing level. A prior that was trained at a few levels only, as with the
+        architecture "edp-gnn", is evaluated at the nearest of these. Sweeps evaluate the prior at the largest level, or
+        at the smallest if it does not take a mask of known pairs.
     n_steps : int, default=2
         Langevin steps at each level.
     step_size : float or None, default=None
-        Langevin's epsilon: the step at a level is epsilon (sigma / sigma_min)^2. None derives the step from the
-        curvature of the posterior, so that units do not matter.
+        The epsilon of the Langevin dynamics: the step at a level is epsilon (sigma / sigma_min)^2. None derives the
+        step from the curvature of the posterior, so that the units of the data do not matter.
     temperature : float, default=1.0
         Draws come from the posterior to the power 1 / temperature; 1 is the posterior.
     theta_learning_rate : float or None, default=None
-        Let theta follow the Langevin dynamics by Adam at this rate. None: theta is drawn from its posterior.
+        Learning rate with which Adam updates theta during the Langevin dynamics, as in the paper. None: theta is drawn
+        from its posterior.
     n_sweeps : int, default=20
-        Sweeps over binary graphs after the Langevin dynamics; the last half of them are draws. 0: the rounded
-        end of the Langevin dynamics is the only draw, as in the paper.
+        Sweeps over binary graphs after the Langevin dynamics; the last half of them are draws. With 0, the rounded
+        final state of the Langevin dynamics is the only draw, as in the paper.
     point_estimate : {"marginal", "sample", "best"}, default="marginal"
-        How `adjacency_` and `theta_` are made: edges whose probability exceeds one half, and the mean of theta; one
-        draw; or the draw of highest likelihood with theta refitted.
+        How `adjacency_` and `theta_` are chosen: the edges whose probability exceeds one half, and the mean of theta;
+        a single draw; or the draw with the highest likelihood, with theta refitted.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to: all, the first ones, or those listed. "auto" is "leading", with a
-        warning where there are fewer columns than nodes.
+        Which nodes the columns of Y belong to: all nodes, the first ones, or those listed. "auto" is "leading", with a
+        warning if there are fewer columns than nodes.
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
-        Further evidence on pairs as probabilities, 0.5 where there is none; it multiplies the prior's odds.
+        Further evidence about pairs, as probabilities, with 0.5 for none. Their odds multiply those of the prior.
     warm_start : bool, default=False
-        Whether a fit goes on from the draws of the one before it, with the data that it is given, in a third of the
-        time: for one more experiment, or one more known pair. Nodes, filter, `edge_weights` and `directed` must be the
-        same as then. The first fit, and that of a clone, starts at random.
+        Whether a fit continues from the draws of the previous one, with the data that it is given now. This takes a
+        third of the time, and is meant for one more experiment or one more known pair. Nodes, filter, `edge_weights`
+        and `directed` must be the same as before. The first fit, and the fit of a clone, starts at random.
     n_jobs : int or None, default=None
-        Workers over batches of eight chains. The result does not depend on it.
+        Number of workers; each takes batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
     verbose : bool or "auto", default="auto"
@@ -128,49 +131,49 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     Attributes
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, 0 or 1, equal to what is known.
+        The identified graph, 0 or 1. Known pairs keep their values.
     theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters; those of a polynomial are in ascending powers of A.
+        The parameters of the filter; those of a polynomial are in ascending powers of A.
     theta_std_ : ndarray of shape (n_parameters,)
         Their posterior standard deviation.
     theta_samples_ : ndarray of shape (n_draws, n_parameters)
         Draws from the posterior of theta.
     theta_refitted_ : ndarray of shape (n_parameters,)
-        Maximum-likelihood fit of theta on `adjacency_`.
+        Maximum-likelihood estimate of theta given `adjacency_`.
     theta_standard_error_ : ndarray of shape (n_parameters,)
-        Standard errors of `theta_refitted_`, as if the graph were known to be `adjacency_`; infinite where the data
-        do not determine a parameter.
+        Standard errors of `theta_refitted_`, as if the graph were known to be `adjacency_`; infinite for parameters
+        that the data do not determine.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Posterior probability of every edge; 0 or 1 where known.
+        Posterior probability of every edge; 0 or 1 for known pairs.
     weights_ : ndarray of shape (n_nodes, n_nodes)
-        Strengths of the identified edges, zero where there is none: means over the draws that have the edge, and what
-        was given where a strength is known. Only where edges have strengths; `theta_` is then the best fit on them.
+        Strengths of the identified edges, zero elsewhere: means over the draws that have the edge, and the given value
+        for known strengths. Only if edges have strengths; `theta_` is then the best fit given these strengths.
     weights_std_ : ndarray of shape (n_nodes, n_nodes)
         Their posterior standard deviation.
     noise_std_ : float
-        The noise level, as given or as estimated: the root mean square over the outputs, where it differs from node to
-        node. What the noise of the inputs adds to the outputs is part of it.
+        The noise level, given or estimated; if it differs between nodes, its root mean square over the outputs. It
+        includes what the noise of the inputs adds to the outputs.
     noise_std_per_node_ : ndarray of shape (n_nodes,)
-        The noise level of each node's output.
+        The noise level of the output of each node.
     noise_std_samples_ : ndarray of shape (n_draws,)
-        Draws from its posterior; all the same where it was given.
+        Draws from the posterior of `noise_std_`; all the same if it was given.
     diagnostics_ : dict
-        How many chains diverged, or were stuck in a far less probable mode, and so were dropped; of the others the
-        number of modes they are in and how much each chain counts, Monte Carlo errors, what another run would change,
-        R-hat, effective sample size and traces. On the fit:
-        "residual_std", the residuals' root mean square; "ridge_error", that of ridge regression for experiments that
-        are left out; and "p_value_residuals", of a test that the residuals do not depend on the inputs. With
-        strengths, "misfit": by how much evidence was discounted as the filter does not explain all of the outputs.
+        On the chains: how many were dropped because they diverged or were stuck in a far less probable mode, how many
+        modes the others are in, the weight of each chain, Monte Carlo errors, the expected number of pairs that another
+        run would change, R-hat, effective sample size and traces. On the fit: "residual_std", the root mean square of
+        the residuals; "ridge_error", that of ridge regression on held-out experiments; and "p_value_residuals", of a
+        test that the residuals do not depend on the inputs. With strengths also "misfit", the factor by which the
+        noise variance was raised because the filter does not explain all of the outputs.
     known_edges_ : KnownEdges
-        What was known.
+        The known pairs.
     filter_ : GraphFilter
         The filter that was used.
     prior_ : GraphPrior
         The prior that was used.
     prior_trust_ : float
-        How far it was trusted, from 0 to 1: the posterior mean, or what was given.
+        How far the prior was trusted, from 0 to 1: the posterior mean, or the value given.
     node_names_ : list
-        Names of the nodes: those of X's columns, else those that came with what is known, else numbers.
+        Names of the nodes: those of X's columns, else those of the known pairs, else numbers.
     n_features_in_ : int
         The number of nodes.
 
@@ -308,10 +311,10 @@ def _check_prior(prior: GraphPrior, known: KnownEdges, is_one_of_several: bool) 
 
 
 class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
-    """The same with a prior that says nothing: its score is zero, and a pair is an edge with even odds.
+    """Sampling with a flat prior: its score is zero, and every pair is an edge with even odds.
 
     With `PAPER_SETTINGS` it is the paper's baseline "Langevin without prior". It has the parameters and attributes of
-    `LangevinSystemIdentifier`; `prior` and `edge_prior` must be left at None.
+    `LangevinSystemIdentifier`; `prior` and `edge_prior` must be None.
 
     See Also
     --------

@@ -74,8 +74,8 @@ class NextExperimentMixin:
 
     def _has_no_draws(self) -> AttributeError:
         return AttributeError(
-            f"{type(self).__name__} finds one system and draws no others that the data allow, so that it cannot say "
-            f"what to measure next; use LangevinSystemIdentifier."
+            f"{type(self).__name__} finds a single system and draws no samples, so that it cannot say what to measure "
+            f"next; use LangevinSystemIdentifier."
         )
 
     def suggest_inputs(
@@ -89,37 +89,38 @@ class NextExperimentMixin:
         observed: Any = None,
         random_state: Any = None,
     ) -> FloatArray | pd.DataFrame:
-        """Inputs whose outputs would tell most about graph and parameters.
+        """Suggest the inputs whose outputs would be most informative about graph and parameters.
 
-        Draws from the posterior differ in the outputs that they predict. Those inputs are chosen, all together, for
-        which they differ most against the noise: the logarithm of the determinant of I + the covariance of the
-        predictions over that of the noise is largest, among the inputs that the search has found.
+        Draws from the posterior predict different outputs. The inputs are chosen jointly so that these predictions
+        differ most, relative to the noise: they maximise log det(I + C), where C is the covariance of the predictions
+        divided by that of the noise. The search finds good inputs, not necessarily the global maximum.
 
         Parameters
         ----------
         n_inputs : int, default=1
-            How many experiments will be done before the next fit.
+            Number of experiments before the next fit.
         low, high : float or array-like of shape (n_nodes,), default=-1.0 and 1.0
-            Smallest and largest input, the same at all nodes or one for each. A larger range always tells more.
+            Smallest and largest input, the same for all nodes or one value per node. A larger range is always more
+            informative.
         max_nonzero : int or None, default=None
-            Drive at most so many nodes in an experiment; the input of all others is zero. None: all may be driven.
+            Largest number of nodes with an input other than zero in one experiment. None: no limit.
         candidates : array-like of shape (n_candidates, n_nodes), default=None
-            Choose among these inputs only, each once at most. `low`, `high` and `max_nonzero` then have no say.
+            Choose only among these inputs, each at most once. `low`, `high` and `max_nonzero` are then ignored.
         observed : list or None, default=None
-            Nodes at which outputs will be measured, by their numbers or by the names of X's columns. None: those at
-            which some were measured in the last fit.
+            Nodes at which outputs will be measured, by number or by the names of X's columns. None: the nodes with
+            measured outputs in the last fit.
         random_state : int, RandomState or None, default=None
-            Some of the starts of the search are random.
+            Seed of the random starts of the search.
 
         Returns
         -------
         ndarray or DataFrame of shape (n_inputs, n_nodes)
-            An input in each row; a DataFrame with X's columns where these had names, whose index says which of the
-            candidates a row is.
+            One input per row. If the columns of X had names, it is a DataFrame with the same columns, and its index
+            identifies the candidates that were chosen.
 
         See Also
         --------
-        information_gain : How much given inputs would tell.
+        information_gain : How informative given inputs would be.
 
         Examples
         --------
@@ -143,11 +144,11 @@ class NextExperimentMixin:
         return self._as_inputs(choose_inputs(self._deviations(draws, observed), n_inputs, box, rng))
 
     def information_gain(self, X: Any, *, observed: Any = None) -> FloatArray:
-        """How much the outputs of each input, one experiment at a time, would tell about graph and parameters.
+        """Compute how informative each input would be about graph and parameters, one experiment at a time.
 
-        It is the mutual information between the system and the outputs, which is the expected fall of entropy, as if
-        the outputs that draws from the posterior predict were Gaussian; where they are not, it is an upper bound. It is
-        meant for ranking inputs. `suggest_inputs` maximises the same number.
+        This is the mutual information between the system and the outputs, that is, the expected decrease in entropy,
+        assuming that the predictions of the draws are Gaussian. If they are not, it is an upper bound. Use it to rank
+        inputs. `suggest_inputs` maximises the same quantity.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class NextExperimentMixin:
 
         See Also
         --------
-        suggest_inputs : The inputs that tell most.
+        suggest_inputs : The most informative inputs.
 
         Examples
         --------
@@ -187,23 +188,23 @@ class NextExperimentMixin:
         return gaussian_information(deviations, amplitude * np.eye(deviations.shape[1]))
 
     def suggest_pairs(self, n_pairs: int = 10) -> pd.DataFrame:
-        """Pairs to check by hand: those that would settle most.
+        """Suggest the pairs that are most worth checking by hand.
 
-        A pair is worth its own entropy and what it has in common with every other pair, so that one that decides about
-        others comes before one that is as uncertain and decides about itself alone.
+        A pair is ranked by its own entropy plus its mutual information with every other unknown pair. Of two equally
+        uncertain pairs, the one that also decides about others comes first.
 
         Parameters
         ----------
         n_pairs : int, default=10
-            How many to list; fewer where fewer are unknown.
+            Number of pairs to list; fewer if there are fewer unknown pairs.
 
         Returns
         -------
         DataFrame
-            A row for each pair, the one that settles most first, with the columns `source` and `target` (named as in
-            `to_networkx`), `probability` of an edge, `entropy` of the pair in nats, `about_others`, the mutual
-            information with each other unknown pair, summed and corrected for the finite number of draws, and
-            `information`, the sum of the two: how much the entropies of all pairs would fall together.
+            One row per pair, most informative first, with the columns `source` and `target` (named as in
+            `to_networkx`); `probability` of an edge; `entropy` of the pair in nats; `about_others`, the sum of its
+            mutual information with the other unknown pairs, corrected for the finite number of draws; and
+            `information`, the sum of the last two: the expected decrease in the entropies of all pairs together.
 
         Examples
         --------

@@ -78,68 +78,69 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     Parameters
     ----------
     architecture : {"ppgn", "edp-gnn"}, default="ppgn"
-        The network. "edp-gnn" is the paper's; "ppgn" knows that graphs are binary, sees second-order structure, takes
-        any annealing level and can be told which pairs are known.
+        The neural network. "edp-gnn" is that of the paper. "ppgn" is built for binary graphs, sees second-order
+        structure, and takes any annealing level and a mask of known pairs.
     directed : bool, default=False
-        Whether it learns directed graphs, whose edges from j to i stand at A[i, j]; "ppgn" only. It then goes with
-        identifiers that have `directed=True`, and with no others.
+        Whether the graphs are directed, with an edge from j to i at A[i, j]; "ppgn" only. Such a prior works only with
+        identifiers that have `directed=True`.
     width : int, default=12
-        Features of a pair in the network, up to 1,000; "ppgn" only. More learn more, and cost the sampler more.
+        Number of features of a pair in the network, up to 1,000; "ppgn" only. A wider network can learn more, but
+        makes sampling slower.
     n_blocks : int, default=6
-        Layers of the network, up to 100; "ppgn" only.
+        Number of blocks of the network, up to 100; "ppgn" only.
     graph_context : bool, default=False
-        Whether the network sees the density of the graph at hand, and every pair the mean over all pairs; "ppgn" only.
-        It pays where the graphs are of many kinds.
+        Whether the network sees the density of the current graph, and every pair the mean over all pairs; "ppgn" only.
+        This helps if the graphs are of many kinds.
     n_levels : int, default=10
-        Noise levels, evenly spaced, at which `transform` and `score` judge, and which "edp-gnn" is trained for; up to
-        1,000.
+        Number of evenly spaced noise levels, up to 1,000. `transform` and `score` evaluate graphs at these levels, and
+        "edp-gnn" is trained for them.
     sigma_max, sigma_min : float, default=0.5 and 0.03
-        The largest and the smallest of them.
+        The largest and the smallest noise level.
     max_epochs : int, default=100
-        Passes over the training graphs, up to 100,000; a small set is shown several times in a pass, with fresh noise.
+        Passes over the training graphs, up to 100,000. A small set is shown several times per pass, with fresh noise.
     max_time : float or None, default=None
-        Seconds after which training ends; the learning rate is annealed to fit. After an interruption, the seconds
-        of before count too. None: no limit.
+        Seconds after which training ends; the learning rate is annealed accordingly. When an interrupted training is
+        resumed, the time before the interruption counts too. None: no limit.
     batch_size : int, default=8
-        Graphs in a batch. Graphs of different sizes never share one.
+        Number of graphs in a batch. Graphs of different sizes are never in the same batch.
     learning_rate : float, default=3e-3
         The highest learning rate of the schedule.
     validation_fraction : float, default=0.1
-        Share of the graphs that is held out to choose the best weights. 0: none, the training loss chooses.
+        Fraction of the graphs that is held out to select the best weights. With 0, the training loss selects them.
     n_iter_no_change : int or None, default=None
-        Stop early after this many epochs without a better validation loss. None: never.
+        Stop after this many epochs without a better validation loss. None: never stop early.
     warm_start : bool, default=False
-        Whether `fit` goes on from the weights of the last one, with fresh noise. Its epochs come on top.
+        Whether `fit` continues from the weights of the previous fit, with fresh noise. The epochs add up.
     checkpoint_path : str, Path or None, default=None
-        A file that is written at the end of every epoch. If it is there when `fit` begins, a training that was
-        interrupted goes on, and ends with the same weights as if it had not been (unless `max_time` shaped its
-        schedule); a checkpoint of other graphs or settings is an error. When training is over, the file is removed.
-        None: an interrupted training is lost.
+        A file that is written at the end of every epoch. If it exists when `fit` begins, the interrupted training is
+        resumed, and ends with the same weights as without the interruption (unless `max_time` determined the learning
+        rate). A checkpoint of other graphs or settings raises an error. The file is removed when training ends. None:
+        no checkpoint is written.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
     verbose : bool or "auto", default="auto"
         Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
         a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
-        Makes the training reproducible, to the last bit where torch runs as many threads; `fit` leaves their number
-        as it is. None goes on with the seeds of a checkpoint, where there is one.
+        Makes the training reproducible, to the last bit if torch uses the same number of threads, which `fit` does not
+        change. None uses the seeds of the checkpoint, if there is one.
 
     Attributes
     ----------
     weights_ : dict of str to ndarray
         The trained weights.
     architecture_ : str
-        The network that they belong to.
+        The neural network that the weights belong to.
     sigmas_ : ndarray of shape (n_levels,)
         Noise levels, largest first.
     loss_history_ : dict of str to list of float
-        "training", "validation" and "seconds", one entry an epoch.
+        "training", "validation" and "seconds", with one entry per epoch.
     n_iter_ : int
-        Epochs run, over all calls that went on from one another.
+        Number of epochs, including those of the fits that this one continued.
     size_range_ : tuple of two ints
-        The smallest and the largest training graph.
+        Number of nodes of the smallest and the largest training graph.
     known_loss_ : dict of str to ndarray, or None
-        What `surprise` compares with. None where the network cannot be told which pairs are known.
+        Losses of training graphs, which `surprise` compares with. None if the network takes no mask of known pairs.
 
     See Also
     --------
@@ -233,7 +234,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, graphs: Any, y: Any = None) -> Self:
-        """Learn from graphs.
+        """Train the prior on graphs.
 
         Parameters
         ----------
@@ -255,10 +256,10 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, graphs: Any, y: Any = None) -> Self:
-        """Go on learning from the current weights, in one pass over these graphs.
+        """Continue training from the current weights, with one pass over these graphs.
 
-        The pass has a learning rate schedule of its own, from `learning_rate` to zero, and nothing is held out. What
-        `surprise` takes for typical comes from these graphs alone, so let there be a dozen or more.
+        The pass has its own learning rate schedule, from `learning_rate` to zero, and no graphs are held out.
+        `surprise` then compares with these graphs only, so pass a dozen or more.
 
         Parameters
         ----------
