@@ -169,7 +169,8 @@ def test_all_may_be_known(data):
 def test_point_estimates_say_that_they_cannot(name, method, data):
     identifier = clone({**IDENTIFIERS, **COMPETITORS}[name]).fit(*(np.repeat(part, 12, axis=0) for part in data))
     arguments = data[:1] if method == "information_gain" else ()
-    with pytest.raises(AttributeError, match=rf"{type(identifier).__name__} finds a single system .* LangevinSystemIdent"):
+    words = rf"{type(identifier).__name__} finds a single system .* LangevinSystemIdentifier"
+    with pytest.raises(AttributeError, match=words):
         getattr(identifier, method)(*arguments)
 
 
