@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ sphinx_gallery_conf = {
 
 def _format_warning(message: Any, category: type[Warning], *_: Any) -> str:
     """What an example warns of is for the reader; in which file of which machine is not."""
-    return textwrap.fill(f"{category.__name__}: {message}", width=110) + "\n"
+    return f"{category.__name__}: {message}\n"  # on one line, which wide.css breaks where the page ends
 
 
 warnings.formatwarning = _format_warning
