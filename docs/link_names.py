@@ -7,8 +7,9 @@ from typing import Any
 
 from docutils import nodes
 
-# A name alone, or with what it is called with: `KnownEdges`, `LangevinSystemIdentifier(directed=True)`.
-_NAME = re.compile(r"(?:\w+\.)*(\w+)(?:\(.*\))?")
+# A name alone, with what it is called with, or with one of its methods: `KnownEdges`,
+# `LangevinSystemIdentifier(directed=True)`, `KnownEdges.from_array(partial)`.
+_NAME = re.compile(r"(?:\w+\.)*?(?:(\w+)\.)?(\w+)(?:\(.*\))?")
 
 
 def link_names(app: Any, doctree: nodes.document, page: str) -> None:
@@ -16,10 +17,14 @@ def link_names(app: Any, doctree: nodes.document, page: str) -> None:
     pages = {found.rpartition(".")[-1]: found for found in app.env.found_docs if found.startswith("generated/")}
     for literal in list(doctree.findall(nodes.literal)):
         match = _NAME.fullmatch(literal.astext())
-        target = pages.get(match.group(1)) if match else None
+        owner, name = match.groups() if match else (None, "")
+        target = pages.get(name) or pages.get(owner)
         if target is None or target == page or _is_within(literal, (nodes.reference, nodes.title)):
             continue
-        link = nodes.reference("", "", internal=True, refuri=app.builder.get_relative_uri(page, target))
+        # Methods have a place on the page of their class.
+        method = "" if name in pages else f"{target.removeprefix('generated/')}.{name}"
+        place = f"#{method}" if method in app.env.domaindata["py"]["objects"] else ""
+        link = nodes.reference("", "", internal=True, refuri=app.builder.get_relative_uri(page, target) + place)
         literal.replace_self(link)
         link += literal
 
