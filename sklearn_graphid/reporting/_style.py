@@ -51,6 +51,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .9rem; }
   figure.wide img { width: 38rem; }
   .bar { display: none; }
   th, td { padding-right: .6rem; }
+  td.name, th.name { min-width: 4.5rem; }
   #uncertain, #uncertain-too, #edges, #known-strengths { font-size: .92rem; }
   #diagnostics tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); }
   #diagnostics th, #diagnostics td { border: 0; padding-right: 0; }
