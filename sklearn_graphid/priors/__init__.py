@@ -1,4 +1,4 @@
-"""Priors: what is believed of a network before anything is measured."""
+"""Priors: distributions of graphs before any experiment is seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prior is: something that knows, for any amount of noise, what the clean graph probably was."""
+"""The interface of a prior: it estimates the clean graph from a noisy one, at any annealing level."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SIGMA_RANGE = (1e-15, 1e15)
 
 
 class GraphPrior(BaseEstimator, ABC):
-    """Base of all priors.
+    """Base class for all priors.
 
-    A prior is used through its denoiser, E[A | A~]. The score function of the annealed prior follows from it by
-    Tweedie's formula, (E[A | A~] - A~) / sigma^2.
+    A prior is used through its denoiser, E[A | A~]. The score function of the annealed prior follows by Tweedie's
+    formula, (E[A | A~] - A~) / sigma^2.
     """
 
     # Whether the denoiser may ask torch for derivatives.
@@ -38,27 +38,27 @@ class GraphPrior(BaseEstimator, ABC):
 
     @property
     def conditions_on_known(self) -> bool:
-        """Whether the denoiser can be told which pairs are free of noise. True too where pairs are independent."""
+        """Whether the denoiser accepts known pairs, which have no noise. Also True if pairs are independent."""
         return False
 
     @property
     def has_independent_pairs(self) -> bool:
-        """Whether no pair says anything about another, so that all can be redrawn at once."""
+        """Whether pairs are independent, so that all can be redrawn at once."""
         return False
 
     @property
     def hiding_sigma(self) -> float:
-        """The annealing level at which the denoiser is best asked about pairs of which nothing is known.
+        """The annealing level to use when the denoiser is asked about pairs without any observation.
 
         Their noisy value is then set to one half. An exact denoiser gives the same answer at every level; a learned one
-        names a level at which it has seen such values.
+        returns a level at which it has been trained on such values.
         """
         return 1.0
 
     def check_directed(self, directed: bool) -> None:
-        """Raise ValueError where the prior is not about graphs of this kind.
+        """Raise ValueError if the prior does not apply to directed (or to undirected) graphs.
 
-        A prior that goes with directed graphs overrides this. Its denoiser then gets matrices that are not symmetric.
+        A prior for directed graphs overrides this. Its denoiser then gets matrices that are not symmetric.
 
         Parameters
         ----------
@@ -73,43 +73,44 @@ class GraphPrior(BaseEstimator, ABC):
 
     @abstractmethod
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
-        """Make the denoiser for networks of `n_nodes` nodes, after checking that it can be made."""
+        """Make the denoiser for graphs of `n_nodes` nodes, after checking the arguments of the prior."""
 
     @property
     def _is_directed(self) -> bool:
-        """Whether it is about directed graphs where nobody says."""
+        """Whether the prior is about directed graphs if the caller does not say."""
         return bool(getattr(self, "directed", False))
 
     def check_sigmas(self, sigmas: Sequence[float]) -> None:
-        """Raise ValueError where the prior does not know one of these annealing levels; most know all."""
+        """Raise ValueError if the prior does not support one of these annealing levels; most support all."""
 
     def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
-        """The annealing levels nearest to these that the prior knows; for most these themselves."""
+        """Return the supported annealing levels nearest to these; most priors support all levels."""
         return tuple(sigmas)
 
     def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
-        """Why the prior may not apply to a graph of which this is known; empty where nothing speaks against it.
+        """Say why the prior may not apply to a partially known graph; empty if there is no reason.
 
         Parameters
         ----------
         known : KnownEdges
-            What is known of the graph.
+            The known part of the graph.
         surprise : float or None, default=None
-            What a learned prior's `surprise` says of it, where that was computed before.
+            The result of a learned prior's `surprise` for it, if that was computed before.
 
         Returns
         -------
         str
-            A clause that begins with "it" or "its", the graph. Most priors cannot tell, and say nothing.
+            A clause that begins with "it" or "its", which refer to the graph. Most priors cannot tell and return an
+            empty string.
         """
         return ""
 
     def was_trained_on_size(self, n_nodes: int) -> bool:
-        """Whether it has learned from graphs of so many nodes; most priors have not learned from graphs at all."""
+        """Whether the prior was trained on graphs of this size; False for priors that are not trained."""
         return False
 
     def denoise(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
-        """Expected clean graph given a noisy one.
+        """Compute the expected clean graph given a noisy one.
 
         Parameters
         ----------
@@ -118,8 +119,7 @@ class GraphPrior(BaseEstimator, ABC):
         sigma : float
             The annealing level.
         directed : bool or None, default=None
-            Whether every ordered pair stands alone. None: as in the prior's own parameter `directed`; False where it
-            has none.
+            Whether the graphs are directed. If None, as in the prior's own parameter `directed`; False if it has none.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class GraphPrior(BaseEstimator, ABC):
         return restore(clean.double().cpu().numpy())
 
     def score_function(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
-        """Gradient of the log-density of noisy graphs, s(A~, sigma) in the paper.
+        """Compute the gradient of the log-density of noisy graphs, s(A~, sigma) in the paper.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The file by which a training that was interrupted goes on."""
+"""The checkpoint file from which an interrupted training resumes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _N_SEEDS = 3
 
 # What a difference in the fingerprint is called, where its values mean nothing to a reader.
 _IN_WORDS = {
-    "seeds": "random_state is another one",
-    "graphs": "the graphs are others, or in another order",
-    "start": "training starts from other weights",
+    "seeds": "random_state is different",
+    "graphs": "the graphs are different, or in a different order",
+    "start": "training starts from different weights",
 }
 
 
@@ -71,7 +71,7 @@ class Checkpoint:
         if self._path is None:
             return
         if not self._path.parent.is_dir():
-            raise ValueError(f"checkpoint_path={str(path)!r} is in a folder that does not exist.")
+            raise ValueError(f"checkpoint_path={str(path)!r} is in a folder that does not exist; create it first.")
         if self._path.exists():
             self._read(self._path)
         try:
@@ -114,8 +114,8 @@ class Checkpoint:
         ]
         if differences:
             raise ValueError(
-                f"checkpoint_path={str(self._path)!r} holds another training: {'; '.join(differences)}. Remove the "
-                f"file, or name another one, to train anew."
+                f"checkpoint_path={str(self._path)!r} holds another training: {'; '.join(differences)}. To train from "
+                f"scratch, remove the file or choose another path."
             )
         if self.state is not None:
             self._check_shapes(self.state, network)

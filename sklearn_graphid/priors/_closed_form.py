@@ -1,4 +1,4 @@
-"""Priors whose annealed scores are exact: every pair is an edge independently, with a probability that is given."""
+"""Priors with exact annealed scores: every pair is an edge independently, with a given probability."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class _IndependentPairs(GraphPrior):
     needs_autograd = False
 
     def check_directed(self, directed: bool) -> None:
-        """Say nothing: ordered pairs are independent as well as unordered ones."""
+        """Accept both kinds of graphs: independent pairs may be ordered or not."""
 
 
 class FlatPrior(_IndependentPairs):
-    """A prior that says nothing.
+    """A prior without information.
 
-    On relaxed matrices its score is zero, as in the paper's baseline without a prior. Of a pair that is an edge or not,
-    given all others, it says that both are equally likely.
+    On relaxed matrices its score is zero, as in the paper's baseline without a prior. On binary graphs, every pair is
+    an edge with probability one half, whatever the other pairs are.
 
     Examples
     --------
@@ -61,12 +61,14 @@ class FlatPrior(_IndependentPairs):
 
 
 class ErdosRenyiPrior(_IndependentPairs):
-    """Every pair, or ordered pair of a directed graph, is an edge with the same probability, independently.
+    """Prior in which every pair is an edge independently, with the same probability.
+
+    It applies to directed graphs as well, where (i, j) and (j, i) are separate pairs.
 
     Parameters
     ----------
     p : float, default=0.1
-        Probability of an edge.
+        Probability of an edge, strictly between 0 and 1.
 
     Examples
     --------
@@ -89,18 +91,19 @@ class ErdosRenyiPrior(_IndependentPairs):
 
 
 class StochasticBlockPrior(_IndependentPairs):
-    """Nodes belong to groups, and the probability of an edge depends on the groups of its ends.
+    """Prior in which nodes belong to groups, and the probability of an edge depends on the groups of its ends.
 
     Parameters
     ----------
     labels : array-like of int of shape (n_nodes,)
-        The group of every node, 0 .. n_groups - 1.
+        The group of every node, from 0 to n_groups - 1.
     probabilities : array-like of shape (n_groups, n_groups)
         Entry (a, b) is the probability of an edge between a node of group a and one of group b; symmetric unless
         `directed`.
     directed : bool, default=False
-        Whether the prior is about directed graphs alone: entry (a, b) is then the probability of an edge from a node of
-        group b to one of group a, as in the adjacency matrix. A symmetric one goes with directed graphs in any case.
+        Whether the prior is for directed graphs only: entry (a, b) is then the probability of an edge from a node of
+        group b to one of group a, as in the adjacency matrix. With False, `probabilities` is symmetric, and the prior
+        applies to undirected and directed graphs.
 
     Examples
     --------
@@ -121,8 +124,8 @@ class StochasticBlockPrior(_IndependentPairs):
     def check_directed(self, directed: bool) -> None:
         if check_flag(self.directed, "StochasticBlockPrior got directed") and not directed:
             raise ValueError(
-                "StochasticBlockPrior got directed=True, but the graph is undirected; pass directed=True where it is "
-                "used, or directed=False here."
+                "StochasticBlockPrior got directed=True, but the graph is undirected; expected an undirected prior "
+                "(directed=False), or directed=True for the graph too."
             )
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
@@ -138,12 +141,20 @@ class StochasticBlockPrior(_IndependentPairs):
         diagonal = np.diagonal(probabilities)
         probabilities = check_edge_probabilities(probabilities, n_groups, "probabilities", directed=self.directed)
         np.fill_diagonal(probabilities, diagonal)
-        if not ((probabilities > 0) & (probabilities < 1)).all():
-            raise ValueError("probabilities of StochasticBlockPrior must lie strictly between 0 and 1.")
+        is_inside = (probabilities > 0) & (probabilities < 1)
+        if not is_inside.all():
+            raise ValueError(
+                f"StochasticBlockPrior got probabilities that hold {probabilities[~is_inside][0]:g}; expected numbers "
+                f"strictly between 0 and 1."
+            )
         if labels.shape != (n_nodes,):
-            raise ValueError(f"labels has shape {labels.shape} but there are {n_nodes} nodes; expected one label each.")
+            raise ValueError(
+                f"labels has shape {labels.shape} but there are {n_nodes} nodes; expected one label for each node."
+            )
         if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_groups:
-            raise ValueError(f"labels must be integers from 0 to {n_groups - 1}, the groups that probabilities names.")
+            raise ValueError(
+                f"labels must be integers from 0 to {n_groups - 1}, as probabilities has {n_groups} group(s)."
+            )
         return labels.astype(np.intp), probabilities
 
 

@@ -41,8 +41,8 @@ def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, npt.NDArray[A
     text = json.dumps(facts, sort_keys=True)
     if len(text) > _MOST_FACTS or sum(value.nbytes for value in arrays.values()) > _MOST_BYTES - _MOST_HEADER:
         raise ValueError(
-            f"{str(path)!r} would be too large to be read again; expected up to {_MOST_FACTS:,} bytes of settings and "
-            f"losses, and {_MOST_BYTES - _MOST_HEADER:,} of weights."
+            f"{str(path)!r} would be too large to be read again; expected at most {_MOST_FACTS:,} bytes of settings "
+            f"and losses, and {_MOST_BYTES - _MOST_HEADER:,} bytes of weights."
         )
     digest = digest_arrays(arrays, text)
     metadata = {"format": kind, "version": str(_VERSION), "facts": text, "sha256": digest}
@@ -70,7 +70,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     if version not in ("1", str(_VERSION)):
         raise ValueError(f"{str(path)!r} has format version {version!r}; this release reads up to {_VERSION}.")
     if version != "1" and metadata.get("sha256") != digest_arrays(arrays, text):
-        raise ValueError(f"{str(path)!r} was changed after it was written: its content does not have its SHA-256.")
+        raise ValueError(f"{str(path)!r} was changed after it was written: its content does not match its SHA-256.")
     try:
         facts = _parse_facts(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""A trained network as a prior: everything but its training."""
+"""A trained network as a prior: everything except its training."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _SIZES_APART = 2
 
 
 def trained_range(sigma_max: float) -> tuple[float, float]:
-    """The lowest and the highest annealing level that the network which takes any level is trained for."""
+    """Return the lowest and the highest annealing level at which a network for all levels is trained."""
     return min(LOWEST_SIGMA, sigma_max), _TRAINED_BEYOND * sigma_max
 
 
 class NetworkPrior(TransformerMixin, GraphPrior):
-    """Denoise, judge and draw graphs with a network that is kept as plain arrays."""
+    """Denoise, score and sample graphs with a network whose weights are stored as plain arrays."""
 
     needs_autograd = False
 
@@ -73,7 +73,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         learned, wanted = ("undirected", "directed") if directed else ("directed", "undirected")
         raise ValueError(
             f"the prior was learned from {learned} graphs, but directed={directed}; expected a prior of {wanted} "
-            f"graphs, as GraphPriorScore(directed={directed}).fit(graphs) makes it, or directed={not directed}."
+            f"graphs, made by GraphPriorScore(directed={directed}).fit(graphs), or directed={not directed}."
         )
 
     def _network(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Any:
@@ -82,13 +82,13 @@ class NetworkPrior(TransformerMixin, GraphPrior):
 
     @property
     def conditions_on_known(self) -> bool:
-        """Whether the network was trained with pairs that carry no noise, and is told which."""
+        """Whether the network was trained with known pairs, which have no noise, as an additional input."""
         check_is_fitted(self, "weights_")
         return uses_known(self.architecture_)
 
     @property
     def hiding_sigma(self) -> float:
-        """An annealing level that the network was trained for, at which a pair's own value says next to nothing."""
+        """An annealing level of the training at which the noisy value of a pair carries almost no information."""
         check_is_fitted(self, "weights_")
         return HIDDEN_NOISE * float(self.sigmas_[0])
 
@@ -156,24 +156,24 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         return np.asarray(losses.double().numpy())
 
     def transform(self, graphs: Any) -> FloatArray:
-        """Denoising loss of every graph at every annealing level.
+        """Compute the denoising loss of every graph at every annealing level.
 
         Parameters
         ----------
         graphs : list of arrays, sparse matrices or networkx graphs
-            The graphs to judge.
+            The graphs to evaluate.
 
         Returns
         -------
         ndarray of shape (n_graphs, n_levels)
-            Low where the graph looks like the training graphs. The noise depends on nothing but the size of a graph:
-            it is the same at every call, for graphs of one size, and whatever other graphs there are.
+            The losses; low for graphs that look like the training graphs. The noise depends only on the size of a
+            graph: it is the same in every call and for all graphs of one size, whatever other graphs are in the list.
         """
         check_is_fitted(self, "weights_")
         return self._losses(check_graphs(graphs, directed=self._is_directed))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Names of the columns of `transform`.
+        """Get the names of the columns of `transform`.
 
         Parameters
         ----------
@@ -189,35 +189,35 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         return np.array([f"denoising_loss_{sigma:.4g}" for sigma in self.sigmas_], dtype=object)
 
     def score(self, graphs: Any, y: Any = None) -> float:
-        """How well the prior knows these graphs.
+        """Compute how well the prior denoises these graphs.
 
         Parameters
         ----------
         graphs : list of arrays, sparse matrices or networkx graphs
-            The graphs to judge.
+            The graphs to evaluate.
         y : None
             Ignored.
 
         Returns
         -------
         float
-            Minus the mean denoising loss: higher is better.
+            The negative mean denoising loss; higher is better.
         """
         return -float(self.transform(graphs).mean())
 
     def surprise(self, known: KnownEdges) -> float:
-        """How many standard deviations the known part of a network is away from the training graphs.
+        """Compute the distance of a partially known graph from the training graphs, in standard deviations.
 
         Parameters
         ----------
         known : KnownEdges, or array-like with 0, 1, and nan where unknown
-            The network.
+            The known part of the graph.
 
         Returns
         -------
         float
-            Below about 3 for networks like those of the training; above 5, what the prior says may not apply. nan where
-            it cannot be told: fewer than eight pairs are known, or the network of the prior takes no known pairs.
+            Below about 3 for graphs like the training graphs; above 5 the prior may not apply. nan if it cannot be
+            computed, because fewer than eight pairs are known or the network does not accept known pairs.
         """
         check_is_fitted(self, "weights_")
         if not isinstance(known, KnownEdges):
@@ -248,21 +248,24 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            Number of graphs to draw.
         n_nodes : int or None, default=None
-            Their size. None: each takes a size between the smallest and the largest training graph, all of them
-            equally likely.
+            Number of nodes of each graph. If None, it is drawn uniformly, for each graph, between the sizes of the
+            smallest and the largest training graph.
         random_state : int, RandomState or None, default=None
-            Makes the draw reproducible.
+            Seed of the random draws.
 
         Returns
         -------
         list of ndarray of shape (n_nodes, n_nodes)
-            Adjacency matrices: 0 or 1, with a zero diagonal; symmetric unless the prior is of directed graphs.
+            Adjacency matrices with entries 0 and 1 and a zero diagonal; symmetric unless the prior is of directed
+            graphs.
         """
         check_is_fitted(self, "weights_")
         if n_nodes is None and self.size_range_ == ANY_SIZE:
-            raise ValueError("n_nodes=None, but the sizes of the training graphs are not on record; expected a number.")
+            raise ValueError(
+                "n_nodes=None, but the sizes of the training graphs are not on record; expected an integer."
+            )
         _check_count(n_samples, "n_samples", 1)
         if n_nodes is not None:
             _check_count(n_nodes, "n_nodes", 2)

@@ -21,12 +21,12 @@ _WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
 
 
 def list_priors() -> dict[str, dict[str, Any]]:
-    """Name and card of every shipped prior: what it was trained on, how, when, and how well it denoises.
+    """List the shipped priors with their cards: training graphs, training, date, and denoising error.
 
     Returns
     -------
     dict of str to dict
-        The cards, by name.
+        Names and cards.
 
     Examples
     --------
@@ -44,15 +44,15 @@ def load_prior(name: str) -> FrozenEstimator:
     Parameters
     ----------
     name : str
-        "general" (many kinds of graphs of up to 100 nodes: it reads the kind off what is known), "grids"
-        (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (friendship circles of 16
-        to 24 people); `list_priors` has their cards.
+        "general" (many kinds of graphs of up to 100 nodes; it infers the kind from the known pairs), "grids"
+        (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (ego-nets of 16 to 24
+        people); `list_priors` returns their cards.
 
     Returns
     -------
     FrozenEstimator
-        A fitted `GraphPriorScore` that stays fitted when it is cloned, as model selection does. The prior itself is
-        its attribute `estimator`.
+        A fitted `GraphPriorScore` that stays fitted when it is cloned, as in model selection. The prior itself is its
+        attribute `estimator`.
 
     Examples
     --------
@@ -69,12 +69,14 @@ def load_prior(name: str) -> FrozenEstimator:
     with resources.as_file(_WEIGHTS / f"{name}.safetensors") as path:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != cards[name]["sha256"]:
-            raise ValueError(f"the weights of the prior {name!r} were changed since they were shipped; reinstall them.")
+            raise ValueError(
+                f"the weights of the prior {name!r} were changed since they were shipped; reinstall the package."
+            )
         return FrozenEstimator(GraphPriorScore.load(path))
 
 
 def resolve_prior(prior: Any) -> GraphPrior:
-    """The prior that a user means: itself, what is frozen in it, or the shipped one of that name."""
+    """Return the prior that an argument refers to: itself, the frozen one, or the shipped one of that name."""
     if isinstance(prior, str):
         prior = load_prior(prior)
     while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
@@ -85,7 +87,7 @@ def resolve_prior(prior: Any) -> GraphPrior:
 
 
 def resolve_priors(prior: Any) -> list[GraphPrior]:
-    """The priors of which one is to be chosen: those of a list, the shipped ones for "general", else one alone."""
+    """Return the priors to choose from: those of a list, the shipped ones for "general", or a single prior."""
     if isinstance(prior, str) and prior == GENERAL:
         return [resolve_prior(name) for name in (GENERAL, *(name for name in list_priors() if name != GENERAL))]
     if not isinstance(prior, list | tuple):

@@ -1,4 +1,4 @@
-"""How unlike the training graphs the known part of a network is.
+"""How unlike the training graphs the known part of a graph is.
 
 The known pairs are split into folds. Each fold in turn is hidden together with the pairs that nobody knows, the network
 predicts it from the other known pairs, and two numbers come out: its mean loss, and the mean loss that the network

@@ -1,4 +1,4 @@
-"""How far to trust a prior, by what it would have said of the pairs that are known.
+"""How far to trust a prior, judged by its predictions of the known pairs.
 
 The known pairs are split into folds. Each fold in turn is hidden together with the pairs that nobody knows, and the
 prior is asked about it. Trust t turns its log-odds l of a pair into l0 + t (l - l0), where l0 is the log-odds of

@@ -224,7 +224,7 @@ def test_a_training_that_ends_in_peace_leaves_no_file(path):
         ({"max_epochs": 5}, "max_epochs was 4 and is now 5"),
         ({"max_time": 60.0}, r"max_time was None and is now 60\.0"),
         ({"architecture": "edp-gnn"}, "architecture was 'ppgn' and is now 'edp-gnn'"),
-        ({"random_state": 1}, "random_state is another one"),
+        ({"random_state": 1}, "random_state is different"),
         ({"batch_size": 9, "sigma_max": 0.6}, r"sigma_max was 0\.5 and is now 0\.6; batch_size was 8 and is now 9"),
     ],
 )
@@ -242,14 +242,14 @@ def test_checkpoint_of_other_graphs_is_refused(path):
     one_edge = [graphs[0].copy(), *graphs[1:]]
     one_edge[0][0, 1] = one_edge[0][1, 0] = 1 - one_edge[0][0, 1]
     for others in (small_grids(seed=1), graphs[:-1], graphs[::-1], one_edge):
-        with pytest.raises(ValueError, match="the graphs are others, or in another order"):
+        with pytest.raises(ValueError, match="the graphs are different, or in a different order"):
             make_prior(path).fit(others)
 
 
 def test_checkpoint_of_another_start_is_refused(path):
     interrupt(path, 1)
     warm = make_prior(None, max_epochs=1).fit(small_grids())
-    with pytest.raises(ValueError, match="training starts from other weights"):
+    with pytest.raises(ValueError, match="training starts from different weights"):
         warm.set_params(warm_start=True, max_epochs=4, checkpoint_path=path).fit(small_grids())
 
 
