@@ -20,6 +20,9 @@ __all__ = ["LOWEST_SIGMA", "PPGN"]
 
 # Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
 _LARGEST_LOG_ODDS = 30.0
+# What other pairs say of a pair stays at half of this on graphs like those of the training. On graphs of another kind,
+# products of features can grow from block to block, until they overflow.
+_LARGEST_FROM_OTHERS = 60.0
 # Less noise than this is not trained for, as a pair's own value leaves nothing to learn; the network is told this much,
 # so that it need not extrapolate.
 LOWEST_SIGMA = 0.12
@@ -134,7 +137,9 @@ class PPGN(nn.Module):
             features = block(features, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
-        return own + (others if self.directed else 0.5 * (others + others.mT))
+        others = others if self.directed else 0.5 * (others + others.mT)
+        # A number out of all proportion, or nan, says nothing; the pair's own value and the density then speak alone.
+        return own + torch.where(others.abs() <= _LARGEST_FROM_OTHERS, others, 0.0)
 
     def _graph_density_logit(self, noisy: Tensor, sigma: Tensor, known: Tensor) -> Tensor:
         """Log-odds of an edge anywhere in each graph, (graphs,), from its known pairs and its noisy ones."""

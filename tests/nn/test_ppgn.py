@@ -243,6 +243,24 @@ def test_extreme_noise_levels_stay_finite(sigma):
 # Randomness, and the way through plain arrays.
 
 
+@BOTH_CONTEXTS
+@pytest.mark.parametrize("scale", [1e3, 1e9])
+def test_features_that_grow_out_of_bounds_say_nothing(scale, graph_context):
+    """With little the answer is finite and large, with much it overflows; both leave what a fresh network says."""
+    _, noisy, sigma, known = make_inputs(dtype=torch.float32)
+    network = make_network(torch.float32, graph_context=graph_context)
+    silent = make_network(torch.float32, graph_context=graph_context)
+    with torch.no_grad():
+        for block in network.blocks:
+            block.out.mul_(scale)
+        silent.readout.weight.zero_()
+        silent.readout.bias.zero_()
+        answer, expected = (each.log_odds(noisy, sigma, known) for each in (network, silent))
+    assert torch.isfinite(answer).all()
+    off_diagonal = ~torch.eye(noisy.shape[-1], dtype=torch.bool)
+    torch.testing.assert_close(answer[:, off_diagonal], expected[:, off_diagonal])
+
+
 def test_building_draws_nothing_from_the_global_generator():
     before = torch.get_rng_state()
     restore_network("ppgn", {}, as_arrays(build_network("ppgn", {}, seed=0)))

@@ -95,6 +95,14 @@ def test_grids_are_better_known_than_other_graphs():
         assert prior.score(grids) > prior.score(others)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("graph", [nx.complete_graph(30), nx.star_graph(40), nx.gnp_random_graph(60, 0.4, seed=0)])
+def test_graphs_of_any_kind_have_probabilities(name, graph):
+    prior, matrix = load_prior(name).estimator, nx.to_numpy_array(graph)
+    for sigma in (0.2, 0.5, 0.7, 1.0):
+        assert np.isfinite(prior.denoise(matrix, sigma)).all()
+
+
 def test_grids_do_not_surprise_and_others_do():
     prior = load_prior("grids").estimator
     grids = make_grid_graphs(12, random_state=7)
