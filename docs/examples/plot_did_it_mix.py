@@ -11,8 +11,7 @@ this.
 # One system, a short run and a long one
 # --------------------------------------
 # The process is weak and there are six experiments, so the outputs carry little information and the chains need time.
-# The short run has four chains with five annealing levels of one Langevin step each. The long run has sixteen chains
-# with twenty levels of four steps each. Both then make the default of 20 sweeps.
+# The short run has four chains with eight sweeps each, the long run sixteen chains with a hundred.
 
 import warnings
 
@@ -27,21 +26,21 @@ X, Y = make_system(network, "polynomial", theta, n_experiments=6, random_state=0
 known = hide_edges(network, fraction=0.25, random_state=0)
 
 
-def run(n_chains, n_levels, n_steps, random_state):
-    settings = {"n_chains": n_chains, "n_levels": n_levels, "n_steps": n_steps, "random_state": random_state}
+def run(n_chains, n_sweeps, random_state):
+    settings = {"n_chains": n_chains, "n_sweeps": n_sweeps, "random_state": random_state}
     return LangevinSystemIdentifier("polynomial", **settings).fit(X, Y, known)
 
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    short = run(4, 5, 1, random_state=0)
+    short = run(4, 8, random_state=0)
 print(*(warning.message for warning in caught), sep="\n")
 
 # %%
 # The warning says what to do. The expected number of pairs that another run would change is in ``diagnostics_`` and in
 # the report, which also recommends a number of chains. The long run gives no warning.
 
-long = run(16, 20, 4, random_state=0)
+long = run(16, 100, random_state=0)
 
 # %%
 # In numbers
@@ -60,14 +59,13 @@ for name, fitted in (("short", short), ("long", long)):
 # %%
 # Check it by running again
 # -------------------------
-# Four chains are too few to measure well how much chains differ: a single forecast is rough, and these come out a
-# little low.
+# Four chains are too few to measure well how much chains differ, so the forecast of a single run is rough.
 
 from itertools import combinations
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # most of them give warnings as well
-    others = [run(4, 5, 1, seed) for seed in range(1, 5)]
+    others = [run(4, 8, seed) for seed in range(1, 5)]
 counts = [abs(one.adjacency_ - other.adjacency_).sum() / 2 for one, other in combinations([short, *others], 2)]
 print(f"five short runs: two of them differ in {sum(counts) / len(counts):.1f} pairs on average")
 expected = [fitted.diagnostics_["n_changes_expected"] for fitted in [short, *others]]
