@@ -41,6 +41,9 @@ class DenoisingNetwork(Protocol):
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[clean | noisy] for (graphs, nodes, nodes) and (graphs,)."""
 
+    def raw_answer(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """What the weights give, before anything that keeps answers within bounds."""
+
     def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """What training minimises, for each graph."""
 
@@ -83,6 +86,10 @@ class EDPGNNDenoiser(nn.Module):
         # At a level between its own, the network takes the noise for that of the nearest.
         nearest = self._levels(sigma)[self._nearest_level(sigma)]
         return noisy + nearest[:, None, None] ** 2 * self.score(noisy, sigma)
+
+    def raw_answer(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """The same as `denoise`."""
+        return self.denoise(noisy, sigma)
 
     def _levels(self, like: Tensor) -> Tensor:
         return torch.tensor(self.settings["sigmas"], dtype=like.dtype, device=like.device)

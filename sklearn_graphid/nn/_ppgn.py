@@ -113,6 +113,17 @@ class PPGN(nn.Module):
         Tensor (graphs, nodes, nodes)
             Symmetric unless directed. On known pairs and on the diagonal it means nothing.
         """
+        own, others = self._log_odds_by_source(noisy, sigma, known)
+        # A number out of all proportion, or nan, says nothing; the pair's own value and the density then speak alone.
+        return own + torch.where(others.abs() <= _LARGEST_FROM_OTHERS, others, 0.0)
+
+    def raw_answer(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """Log-odds as they come, also where they are out of all proportion; they tell whether the weights work."""
+        own, others = self._log_odds_by_source(noisy, sigma, None)
+        return own + others
+
+    def _log_odds_by_source(self, noisy: Tensor, sigma: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What a pair's own value and the density say of it, and what the other pairs do."""
         n_nodes = noisy.shape[-1]
         diagonal = torch.eye(n_nodes, dtype=noisy.dtype, device=noisy.device)
         off_diagonal = 1 - diagonal
@@ -137,9 +148,7 @@ class PPGN(nn.Module):
             features = block(features, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
-        others = others if self.directed else 0.5 * (others + others.mT)
-        # A number out of all proportion, or nan, says nothing; the pair's own value and the density then speak alone.
-        return own + torch.where(others.abs() <= _LARGEST_FROM_OTHERS, others, 0.0)
+        return own, others if self.directed else 0.5 * (others + others.mT)
 
     def _graph_density_logit(self, noisy: Tensor, sigma: Tensor, known: Tensor) -> Tensor:
         """Log-odds of an edge anywhere in each graph, (graphs,), from its known pairs and its noisy ones."""

@@ -136,9 +136,10 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         network = self._network()
         with torch.inference_mode(), torch_threads(1):
             noisy = torch.tensor(adjacency, dtype=torch.float32).expand(2, -1, -1)
-            answer = network.denoise(noisy, torch.tensor(self.sigmas_[[0, -1]], dtype=torch.float32))
+            sigma = torch.tensor(self.sigmas_[[0, -1]], dtype=torch.float32)
             # Squares of the answer, which losses take, must be numbers too.
-            is_finite = bool(answer.square().isfinite().all())
+            answers = network.raw_answer(noisy, sigma), network.denoise(noisy, sigma).square()
+            is_finite = all(bool(answer.isfinite().all()) for answer in answers)
             if is_finite and self.known_loss_ is not None:
                 if not network.uses_known:
                     raise ValueError(f"'known_loss' is given, but {self.architecture_!r} takes no known pairs.")
