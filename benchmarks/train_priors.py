@@ -1,6 +1,6 @@
 """Train the priors that ship with the package, and write their weights and cards.
 
-    python benchmarks/train_priors.py grids --minutes 10
+    python benchmarks/train_priors.py grids --epochs 90
     python benchmarks/train_priors.py deezer-ego-nets --minutes 10 --zip path/to/deezer_ego_nets.zip
     python benchmarks/train_priors.py general --minutes 60 --zip path/to/deezer_ego_nets.zip --checkpoint general.part
     python benchmarks/train_priors.py general --without roads --folder path/to/folder --epochs 4 --zip ...
