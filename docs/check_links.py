@@ -19,7 +19,10 @@ from urllib.parse import unquote, urlsplit
 SITE = Path(__file__).parent / "_build" / "html"
 LINKING = {"href", "src", "poster", "data"}
 # What another site's address looks like: a host with a dot and no blanks, or somebody's mailbox.
-OUTSIDE = re.compile(r"https?://[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?|mailto:[^\s@]+@[^\s@]+\.\w+|data:.*", re.DOTALL)
+OUTSIDE = re.compile(
+    r"https?://[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?|mailto:[^\s@]+@[^\s@]+\.\w+|data:.*",
+    re.DOTALL,
+)
 
 
 class Page(HTMLParser):
@@ -38,7 +41,10 @@ class Page(HTMLParser):
                 self.links.append((self.getpos()[0], (value or "").strip()))
             elif name == "srcset":
                 # Pictures for several screens, each followed by its size.
-                self.links += [(self.getpos()[0], picture.split()[0]) for picture in (value or "").split(", ")]
+                self.links += [
+                    (self.getpos()[0], picture.split()[0])
+                    for picture in (value or "").split(", ")
+                ]
             elif (name == "id" or (name == "name" and tag == "a")) and value:
                 self.places.add(value)
 
@@ -68,7 +74,11 @@ def check_site(site: Path) -> tuple[int, list[str]]:
     site = site.resolve()
     n_links, complaints = 0, []
     # What themes leave in _static are parts of pages.
-    for page in (path for path in sorted(site.rglob("*.html")) if "_static" not in path.relative_to(site).parts):
+    for page in (
+        path
+        for path in sorted(site.rglob("*.html"))
+        if "_static" not in path.relative_to(site).parts
+    ):
         for line, link in read_page(page).links:
             n_links += 1
             if reason := complaint(site, page, link):

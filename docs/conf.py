@@ -49,7 +49,17 @@ html_js_files = [("figures.js", {"defer": "defer"})]
 # Pages without pages beneath them need no list of these.
 html_sidebars = {
     page: []
-    for page in ("index", "start", "for_*", "which_method", "method", "faq", "changelog", "citing", "contributing")
+    for page in (
+        "index",
+        "start",
+        "for_*",
+        "which_method",
+        "method",
+        "faq",
+        "changelog",
+        "citing",
+        "contributing",
+    )
 }
 html_show_sourcelink = False
 html_copy_source = False

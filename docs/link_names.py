@@ -14,17 +14,27 @@ _NAME = re.compile(r"(?:\w+\.)*?(?:(\w+)\.)?(\w+)(?:\(.*\))?")
 
 def link_names(app: Any, doctree: nodes.document, page: str) -> None:
     """Make every literal that is a public name a link, but not on the name's own page, in links and in headings."""
-    pages = {found.rpartition(".")[-1]: found for found in app.env.found_docs if found.startswith("generated/")}
+    pages = {
+        found.rpartition(".")[-1]: found
+        for found in app.env.found_docs
+        if found.startswith("generated/")
+    }
     for literal in list(doctree.findall(nodes.literal)):
         match = _NAME.fullmatch(literal.astext())
         owner, name = match.groups() if match else (None, "")
         target = pages.get(name) or pages.get(owner)
-        if target is None or target == page or _is_within(literal, (nodes.reference, nodes.title)):
+        if (
+            target is None
+            or target == page
+            or _is_within(literal, (nodes.reference, nodes.title))
+        ):
             continue
         # Methods have a place on the page of their class.
         method = "" if name in pages else f"{target.removeprefix('generated/')}.{name}"
         place = f"#{method}" if method in app.env.domaindata["py"]["objects"] else ""
-        link = nodes.reference("", "", internal=True, refuri=app.builder.get_relative_uri(page, target) + place)
+        link = nodes.reference(
+            "", "", internal=True, refuri=app.builder.get_relative_uri(page, target) + place
+        )
         literal.replace_self(link)
         link += literal
 

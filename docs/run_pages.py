@@ -35,7 +35,9 @@ FIGURE_DPI = 110
 
 def run_page(path: Path, writes_figures: bool = False) -> list[str]:
     """Run one page and return what does not agree."""
-    page = sys.modules["page"] = types.ModuleType("page")  # dataclasses look up the module that they are defined in
+    page = sys.modules["page"] = types.ModuleType(
+        "page"
+    )  # dataclasses look up the module that they are defined in
     printed, complaints = "", []
     for match in BLOCK.finditer(path.read_text()):
         kind, content, image = match.groups()
@@ -47,10 +49,15 @@ def run_page(path: Path, writes_figures: bool = False) -> list[str]:
             with contextlib.redirect_stdout(stream):
                 # Line numbers are those of the page, and what this file imports from the future is not the page's.
                 lines = "\n" * path.read_text().count("\n", 0, match.start("content"))
-                exec(compile(lines + content, str(path), "exec", dont_inherit=True), page.__dict__)
+                exec(
+                    compile(lines + content, str(path), "exec", dont_inherit=True),
+                    page.__dict__,
+                )
             printed = stream.getvalue()
         elif content.strip() != printed.strip():
-            complaints.append(f"expected\n{content.rstrip()}\nbut it prints\n{printed.rstrip()}")
+            complaints.append(
+                f"expected\n{content.rstrip()}\nbut it prints\n{printed.rstrip()}"
+            )
     plt.close("all")
     return complaints
 
@@ -69,12 +76,18 @@ def main() -> None:
     """Run the pages that the command line names, or all."""
     matplotlib.use("Agg")
     warnings.simplefilter("error", DeprecationWarning)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pages", nargs="*", help="paths within docs; default: all")
-    parser.add_argument("--figures", action="store_true", help="write the figures that pages show")
+    parser.add_argument(
+        "--figures", action="store_true", help="write the figures that pages show"
+    )
     arguments = parser.parse_args()
     every = (DOCS.glob(pattern) for pattern in ("*.md", "guide/*.md", "howto/*.md"))
-    wanted = [DOCS / name for name in arguments.pages] or sorted(path for paths in every for path in paths)
+    wanted = [DOCS / name for name in arguments.pages] or sorted(
+        path for paths in every for path in paths
+    )
     n_complaints = 0
     for path in wanted:
         if path.name in LEFT_OUT:
@@ -82,7 +95,9 @@ def main() -> None:
         start = time.perf_counter()
         complaints = run_page(path, arguments.figures)
         n_complaints += len(complaints)
-        print(f"{path.relative_to(DOCS)}: {'differs' if complaints else 'ok'}, {time.perf_counter() - start:.0f} s")
+        print(
+            f"{path.relative_to(DOCS)}: {'differs' if complaints else 'ok'}, {time.perf_counter() - start:.0f} s"
+        )
         print("".join(f"{complaint}\n" for complaint in complaints), end="", flush=True)
     sys.exit(n_complaints > 0)
 

@@ -24,7 +24,9 @@ for seed, network in enumerate(grids):
     known = hide_edges(network, fraction=0.25, random_state=seed)
     for n_experiments in (5, 15, 60):
         X, Y = make_system(network, "polynomial", theta, n_experiments, random_state=seed)
-        systems.append(System(X, Y, known, true_adjacency=network, true_theta=theta, name=f"grid {seed}"))
+        systems.append(
+            System(X, Y, known, true_adjacency=network, true_theta=theta, name=f"grid {seed}")
+        )
 
 # %%
 # The methods

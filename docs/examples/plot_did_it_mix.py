@@ -54,7 +54,9 @@ for name, fitted in (("short", short), ("long", long)):
     changes = fitted.diagnostics_["n_changes_expected"]
     error = fitted.diagnostics_["monte_carlo_error_edges"].max()
     r_hat = fitted.diagnostics_["r_hat_log_likelihood"]
-    print(f"{name}: {changes:.1f} changes expected, largest error of a probability {error:.2f}, R-hat {r_hat:.2f}")
+    print(
+        f"{name}: {changes:.1f} changes expected, largest error of a probability {error:.2f}, R-hat {r_hat:.2f}"
+    )
 
 # %%
 # Check it by running again
@@ -66,8 +68,13 @@ from itertools import combinations
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # most of them give warnings as well
     others = [run(4, 8, seed) for seed in range(1, 5)]
-counts = [abs(one.adjacency_ - other.adjacency_).sum() / 2 for one, other in combinations([short, *others], 2)]
-print(f"five short runs: two of them differ in {sum(counts) / len(counts):.1f} pairs on average")
+counts = [
+    abs(one.adjacency_ - other.adjacency_).sum() / 2
+    for one, other in combinations([short, *others], 2)
+]
+print(
+    f"five short runs: two of them differ in {sum(counts) / len(counts):.1f} pairs on average"
+)
 expected = [fitted.diagnostics_["n_changes_expected"] for fitted in [short, *others]]
 print(f"each of them alone expected {min(expected):.1f} to {max(expected):.1f}")
 
@@ -105,7 +112,11 @@ ax.errorbar(
     color="#0072B2",
     elinewidth=0.8,
 )
-ax.set(xlabel="probability of an edge, short run", ylabel="probability of an edge, long run", aspect="equal")
+ax.set(
+    xlabel="probability of an edge, short run",
+    ylabel="probability of an edge, long run",
+    aspect="equal",
+)
 ax.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -16,7 +16,9 @@ import networkx as nx
 from sklearn_graphid.datasets import hide_edges, make_system
 
 network = nx.to_numpy_array(nx.grid_2d_graph(4, 5))
-X, Y = make_system(network, "polynomial", theta=[0.6, 0.3, -0.15], n_experiments=30, random_state=0)
+X, Y = make_system(
+    network, "polynomial", theta=[0.6, 0.3, -0.15], n_experiments=30, random_state=0
+)
 known = hide_edges(network, fraction=0.25, random_state=0)
 
 # %%
@@ -75,7 +77,10 @@ bars[search.best_index_].set_color("#0072B2")
 for scores in folds:
     ax.plot(names, scores, "o", color="black", markersize=4)
 ax.axhline(0, color="black", linewidth=0.8)
-ax.set(ylabel="R² on experiments left out", title="The chosen filter is blue; the truth is a polynomial of order 2")
+ax.set(
+    ylabel="R² on experiments left out",
+    title="The chosen filter is blue; the truth is a polynomial of order 2",
+)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 

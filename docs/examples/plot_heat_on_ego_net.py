@@ -38,7 +38,9 @@ from sklearn_graphid import LangevinSystemIdentifier, load_prior
 
 fits = {
     "without a prior": LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known),
-    "with the prior": LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), random_state=0).fit(X, Y, known),
+    "with the prior": LangevinSystemIdentifier(
+        "heat", load_prior("deezer-ego-nets"), random_state=0
+    ).fit(X, Y, known),
 }
 
 # %%
@@ -53,7 +55,9 @@ from sklearn_graphid.metrics import edge_f1_score
 from sklearn_graphid.plotting import GraphDisplay
 
 around = nx.circular_layout(friends)
-positions = {0: (0.0, 0.0)} | {1 + place: around[friend] for place, friend in enumerate(friends)}
+positions = {0: (0.0, 0.0)} | {
+    1 + place: around[friend] for place, friend in enumerate(friends)
+}
 figure, axes = plt.subplots(1, 2, figsize=(11, 6), layout="constrained")
 for (name, identifier), ax in zip(fits.items(), axes, strict=True):
     GraphDisplay.from_estimator(identifier, true_adjacency=network, pos=positions, ax=ax)

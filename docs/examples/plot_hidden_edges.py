@@ -30,7 +30,9 @@ from sklearn_graphid.metrics import edge_f1_score
 
 identifier = LangevinSystemIdentifier("polynomial", prior=load_prior("grids"), random_state=0)
 identifier.fit(X, Y, known)
-print(f"F1 score of the hidden edges: {edge_f1_score(network, identifier.adjacency_, known):.2f}")
+print(
+    f"F1 score of the hidden edges: {edge_f1_score(network, identifier.adjacency_, known):.2f}"
+)
 
 # %%
 # What was hidden, and what was found
@@ -43,7 +45,9 @@ from sklearn_graphid.plotting import GraphDisplay, ThetaDisplay
 
 row, column = np.divmod(np.arange(42), 6)
 look = {"pos": np.column_stack([row, -column])}
-figure, (truth_ax, known_ax, found_ax) = plt.subplots(1, 3, figsize=(13.5, 4.6), layout="constrained")
+figure, (truth_ax, known_ax, found_ax) = plt.subplots(
+    1, 3, figsize=(13.5, 4.6), layout="constrained"
+)
 hidden = {"inferred": {"label": "hidden edge", "color": "black", "linewidth": 2.6}}
 GraphDisplay.from_predictions(network, known, ax=truth_ax, styles=hidden, **look)
 GraphDisplay.from_predictions(known.values, known, ax=known_ax, show_unknown=True, **look)

@@ -26,9 +26,13 @@ from sklearn_graphid.datasets import hide_edges, make_system
 networks = [nx.to_numpy_array(nx.gnp_random_graph(12, 0.25, seed=seed)) for seed in range(16)]
 sampled, optimised = [], []
 for seed, network in enumerate(networks):
-    X, Y = make_system(network, "heat", theta=[0.5], n_experiments=3, noise_std=1.0, random_state=seed)
+    X, Y = make_system(
+        network, "heat", theta=[0.5], n_experiments=3, noise_std=1.0, random_state=seed
+    )
     known = hide_edges(network, fraction=0.5, random_state=seed)
-    sampler = LangevinSystemIdentifier("heat", ErdosRenyiPrior(0.25), n_chains=8, n_levels=10, random_state=seed)
+    sampler = LangevinSystemIdentifier(
+        "heat", ErdosRenyiPrior(0.25), n_chains=8, n_levels=10, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         sampled.append(sampler.fit(X, Y, known))
@@ -61,6 +65,12 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 2
 display = EdgeCalibrationDisplay.from_estimator(sampled, networks, n_bins=8, name="sampling")
 EdgeCalibrationDisplay.from_estimator(
-    optimised, networks, n_bins=8, name="maximum likelihood", ax=display.ax_, color="#D55E00", marker="s"
+    optimised,
+    networks,
+    n_bins=8,
+    name="maximum likelihood",
+    ax=display.ax_,
+    color="#D55E00",
+    marker="s",
 )
 plt.show()

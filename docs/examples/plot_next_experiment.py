@@ -25,14 +25,21 @@ from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.metrics import edge_f1_score
 
-warnings.simplefilter("ignore", ConvergenceWarning)  # after one or two experiments the chains cannot agree
+warnings.simplefilter(
+    "ignore", ConvergenceWarning
+)  # after one or two experiments the chains cannot agree
 
 
 def learn(seed, is_chosen, n_experiments=6):
     network = nx.to_numpy_array(nx.connected_watts_strogatz_graph(16, 4, 0.3, seed=seed))
-    known, rng = hide_edges(network, fraction=0.5, random_state=seed), np.random.default_rng(seed)
+    known, rng = (
+        hide_edges(network, fraction=0.5, random_state=seed),
+        np.random.default_rng(seed),
+    )
     spread = expm(-0.5 * (np.diag(network.sum(0)) - network))
-    identifier = LangevinSystemIdentifier("heat", n_chains=8, warm_start=True, random_state=seed)
+    identifier = LangevinSystemIdentifier(
+        "heat", n_chains=8, warm_start=True, random_state=seed
+    )
     X, Y, f1 = np.empty((0, 16)), np.empty((0, 16)), []
     for experiment in range(n_experiments):
         x = 10 * rng.choice([-1.0, 1.0], (1, 16))
@@ -52,11 +59,14 @@ def learn(seed, is_chosen, n_experiments=6):
 import matplotlib.pyplot as plt
 
 curves = {
-    name: np.array([learn(seed, name == "chosen")[0] for seed in range(6)]) for name in ("random signs", "chosen")
+    name: np.array([learn(seed, name == "chosen")[0] for seed in range(6)])
+    for name in ("random signs", "chosen")
 }
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for (name, f1), style in zip(curves.items(), ("o--", "s-"), strict=True):
-    ax.errorbar(range(1, 7), f1.mean(0), f1.std(0) / np.sqrt(len(f1)), fmt=style, capsize=3, label=name)
+    ax.errorbar(
+        range(1, 7), f1.mean(0), f1.std(0) / np.sqrt(len(f1)), fmt=style, capsize=3, label=name
+    )
 ax.set(xlabel="experiments", ylabel="F1 of the hidden pairs")
 ax.legend(frameon=False)
 plt.show()
@@ -71,7 +81,10 @@ from sklearn_graphid.plotting import InformationDisplay
 _, identifier, network = learn(0, is_chosen=True, n_experiments=2)
 InformationDisplay.from_estimator(identifier, amplitude=10)
 plt.show()
-print("drive node", int(np.abs(identifier.suggest_inputs(low=-10, high=10, max_nonzero=1)).argmax()))
+print(
+    "drive node",
+    int(np.abs(identifier.suggest_inputs(low=-10, high=10, max_nonzero=1)).argmax()),
+)
 
 # %%
 # Alternatively, look up a pair. The first pairs in this table are uncertain themselves, and also decide about others:

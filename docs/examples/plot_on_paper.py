@@ -57,8 +57,12 @@ Frame()
 
 low, high = identifier.theta_interval(0.9)[0]
 print(f"theta is between {low:.2f} and {high:.2f} with probability 0.9; the truth is 0.40")
-print(f"spread of its draws {identifier.theta_std_[0]:.3f}, standard error {identifier.theta_standard_error_[0]:.3f}")
-print(f"pairs that another run would decide differently: {identifier.diagnostics_['n_changes_expected']:.1f}")
+print(
+    f"spread of its draws {identifier.theta_std_[0]:.3f}, standard error {identifier.theta_standard_error_[0]:.3f}"
+)
+print(
+    f"pairs that another run would decide differently: {identifier.diagnostics_['n_changes_expected']:.1f}"
+)
 
 # %%
 # The unknown pairs are also available as a table, with the error due to the limited number of chains. By default the

@@ -63,7 +63,9 @@ deezer,oracle,5,100,,,,.055,.004,.051
 deezer,oracle,10,100,,,,.036,.003,.039
 deezer,oracle,15,100,,,,.027,.002,.033
 """
-results = pd.read_csv(io.StringIO(RESULTS), index_col=["experiment", "method", "K"]).sort_index()
+results = pd.read_csv(
+    io.StringIO(RESULTS), index_col=["experiment", "method", "K"]
+).sort_index()
 
 # %%
 # Comparison
@@ -80,7 +82,10 @@ LOOKS = {
     "likelihood": ("its baseline without a prior", "#009E73", "^", ":"),
     "oracle": ("oracle, told the network", "black", "*", (0, (1, 3))),
 }
-experiments = {"grids": "Grids, a quarter hidden, polynomial filter", "deezer": "Ego-nets, half hidden, heat"}
+experiments = {
+    "grids": "Grids, a quarter hidden, polynomial filter",
+    "deezer": "Ego-nets, half hidden, heat",
+}
 measures = {
     "f1": "F1 score of the hidden edges\n(higher is better)",
     "theta": "error of theta\n(lower is better)",
@@ -91,9 +96,26 @@ for (experiment, title), row in zip(experiments.items(), axes, strict=True):
         for method, (name, color, marker, line) in LOOKS.items():
             points = results.loc[experiment, method]
             if points[measure].notna().any():
-                look = {"color": color, "marker": marker, "linestyle": line, "linewidth": 1.6, "capsize": 3}
-                ax.errorbar(points.index, points[measure], points[f"{measure}_error"], label=name, **look)
-            hollow = {"linestyle": "none", "marker": marker, "markersize": 10, "markeredgecolor": color}
+                look = {
+                    "color": color,
+                    "marker": marker,
+                    "linestyle": line,
+                    "linewidth": 1.6,
+                    "capsize": 3,
+                }
+                ax.errorbar(
+                    points.index,
+                    points[measure],
+                    points[f"{measure}_error"],
+                    label=name,
+                    **look,
+                )
+            hollow = {
+                "linestyle": "none",
+                "marker": marker,
+                "markersize": 10,
+                "markeredgecolor": color,
+            }
             ax.plot(points[f"{measure}_published"], markerfacecolor="none", **hollow)
         ax.set(title=title, ylabel=label, xticks=(1, 5, 10, 15))
         ax.spines[["top", "right"]].set_visible(False)
@@ -106,7 +128,13 @@ for ax in axes[1]:
     ax.set_xlabel("experiments")
 handles, labels = axes[0, 1].get_legend_handles_labels()
 handles += ax.plot([], [], "o", color="black", markerfacecolor="none", markersize=10)
-figure.legend(handles, [*labels, "large and hollow: published"], loc="outside lower center", ncols=3, frameon=False)
+figure.legend(
+    handles,
+    [*labels, "large and hollow: published"],
+    loc="outside lower center",
+    ncols=3,
+    frameon=False,
+)
 plt.show()
 
 # %%
@@ -129,7 +157,9 @@ from sklearn_graphid.metrics import edge_f1_score
 
 network = make_grid_graphs(1, random_state=1)[0]
 known = hide_edges(network, fraction=0.25, random_state=0)
-X, Y = make_system(network, "polynomial", theta=[0.03, -0.05, 0.08], n_experiments=5, random_state=0)
+X, Y = make_system(
+    network, "polynomial", theta=[0.03, -0.05, 0.08], n_experiments=5, random_state=0
+)
 for name, identifier in (
     ("default", LangevinSystemIdentifier("polynomial", load_prior("grids"), random_state=0)),
     ("Adam", AdamSystemIdentifier("polynomial", random_state=0)),

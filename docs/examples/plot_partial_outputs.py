@@ -18,7 +18,9 @@ from sklearn_graphid.datasets import hide_edges, make_system
 
 grid = nx.grid_2d_graph(5, 6)
 network = nx.to_numpy_array(grid)
-X, Y = make_system(network, "polynomial", theta=[0.3, 0.2, -0.05], n_experiments=12, random_state=1)
+X, Y = make_system(
+    network, "polynomial", theta=[0.3, 0.2, -0.05], n_experiments=12, random_state=1
+)
 known = hide_edges(network, fraction=0.3, random_state=1)
 
 rng = np.random.default_rng(0)
@@ -36,7 +38,9 @@ from sklearn_graphid import LangevinSystemIdentifier
 fits = {
     "all outputs": LangevinSystemIdentifier(random_state=0).fit(X, Y, known),
     "half of the values": LangevinSystemIdentifier(random_state=0).fit(X, gaps, known),
-    "half of the nodes": LangevinSystemIdentifier(observed_nodes=sensors, random_state=0).fit(X, Y[:, sensors], known),
+    "half of the nodes": LangevinSystemIdentifier(observed_nodes=sensors, random_state=0).fit(
+        X, Y[:, sensors], known
+    ),
 }
 
 # %%

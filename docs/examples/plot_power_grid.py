@@ -24,7 +24,9 @@ grid = make_power_grid("case39", n_experiments=50, noise=0.01, random_state=0)
 known = hide_edges(grid.adjacency, fraction=0.3, random_state=0)
 weights = grid.weights[grid.adjacency > 0]
 rows, columns = known.unknown_pairs()
-print(f"{len(grid.X)} experiments, {len(grid.adjacency)} buses, the slack bus is {grid.node_names[grid.ground]}")
+print(
+    f"{len(grid.X)} experiments, {len(grid.adjacency)} buses, the slack bus is {grid.node_names[grid.ground]}"
+)
 print(f"{len(rows)} hidden pairs, {grid.adjacency[rows, columns].sum():.0f} of them lines")
 print(f"susceptances from {weights.min():.0f} to {weights.max():.0f} per unit")
 
@@ -43,7 +45,9 @@ process = SteadyStateFilter(ground=grid.ground)
 fits = {
     "all lines alike": LangevinSystemIdentifier(process, n_chains=8, random_state=0),
     "least squares": ConstrainedLeastSquaresIdentifier(process),
-    "strengths": LangevinSystemIdentifier(process, edge_weights="positive", n_chains=8, random_state=0),
+    "strengths": LangevinSystemIdentifier(
+        process, edge_weights="positive", n_chains=8, random_state=0
+    ),
 }
 for name, identifier in fits.items():
     identifier.fit(grid.X, grid.Y, known)
@@ -71,7 +75,9 @@ import numpy as np
 from sklearn_graphid.plotting import GraphDisplay
 
 sampled, least_squares = fits["strengths"], fits["least squares"]
-figure, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained", width_ratios=(1.6, 1))
+figure, (left_ax, right_ax) = plt.subplots(
+    1, 2, figsize=(12, 5.5), layout="constrained", width_ratios=(1.6, 1)
+)
 positions = dict(enumerate(grid.positions))
 GraphDisplay.from_estimator(sampled, true_adjacency=grid.adjacency, pos=positions, ax=left_ax)
 left_ax.set_title("Hidden lines, by sampling")
@@ -84,7 +90,14 @@ right_ax.plot(true, least_squares.weights_[lines], "x", color="#D55E00", label="
 scale = sampled.theta_[0]
 low, high = np.moveaxis(sampled.weight_interval(0.9)[lines] / scale, -1, 0)
 found = sampled.weights_[lines] / scale
-right_ax.errorbar(true, found, (found - low, high - found), fmt="o", color="#0072B2", label="sampling, 90% interval")
+right_ax.errorbar(
+    true,
+    found,
+    (found - low, high - found),
+    fmt="o",
+    color="#0072B2",
+    label="sampling, 90% interval",
+)
 right_ax.set(xlabel="true susceptance", ylabel="susceptance found")
 right_ax.set_title("Hidden lines, their strengths")
 right_ax.legend(frameon=False)
@@ -104,7 +117,9 @@ plt.show()
 alternating = make_power_grid("case39", n_experiments=50, flow="ac", noise=0.01, random_state=0)
 for name in ("least squares", "strengths"):
     refitted = fits[name].fit(alternating.X, alternating.Y, known)
-    print(f"AC power flow, {name}: F1 score {edge_f1_score(grid.adjacency, refitted.adjacency_, known):.2f}")
+    print(
+        f"AC power flow, {name}: F1 score {edge_f1_score(grid.adjacency, refitted.adjacency_, known):.2f}"
+    )
 
 # %%
 # Sampling warned that its model is not quite right. It detects this at pairs of buses that are known to have no line

@@ -19,10 +19,14 @@ from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 
 network = nx.to_numpy_array(nx.grid_2d_graph(4, 5))
-X, Y = make_system(network, "heat", theta=[0.4], n_experiments=60, noise_std=0.5, random_state=0)
+X, Y = make_system(
+    network, "heat", theta=[0.4], n_experiments=60, noise_std=0.5, random_state=0
+)
 Y[30:, 7] += np.random.default_rng(0).normal(0, 1.5, size=30)
 known = hide_edges(network, fraction=0.25, random_state=0)
-identifier = LangevinSystemIdentifier("heat", n_chains=8, random_state=0).fit(X[:30], Y[:30], known)
+identifier = LangevinSystemIdentifier("heat", n_chains=8, random_state=0).fit(
+    X[:30], Y[:30], known
+)
 
 # %%
 # Every draw from the posterior is a graph, a theta and a noise level. The band is computed from all draws, so it is
@@ -57,7 +61,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the warning says that the filter is wrong
     wrong = LangevinSystemIdentifier(PolynomialFilter(order=1), n_chains=8, random_state=0)
     wrong.fit(X[:30], Y[:30], known)
-checks = {"heat": display, "polynomial": PredictiveCheckDisplay.from_estimator(wrong, X[30:], Y[30:], kind="outputs")}
+checks = {
+    "heat": display,
+    "polynomial": PredictiveCheckDisplay.from_estimator(wrong, X[30:], Y[30:], kind="outputs"),
+}
 for name, check in checks.items():
     width = np.mean(check.upper_ - check.lower_)
     print(f"{name}: band {width:.1f} wide on average, {check.total_share_outside_:.0%} outside")

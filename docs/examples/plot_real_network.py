@@ -54,8 +54,17 @@ for (name, identifier), ax in zip(fits.items(), axes, strict=True):
     GraphDisplay.from_estimator(identifier, true_adjacency=network, pos=positions, ax=ax)
     ax.set_title(f"{name}: F1 {edge_f1_score(network, identifier.adjacency_, known):.2f}")
     for leader in (0, 33):
-        look = {"fontweight": "bold", "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "linewidth": 0.5}}
-        ax.annotate(f"leader {leader}", positions[leader], xytext=(9, 9), textcoords="offset points", **look)
+        look = {
+            "fontweight": "bold",
+            "bbox": {"boxstyle": "round,pad=0.15", "facecolor": "white", "linewidth": 0.5},
+        }
+        ax.annotate(
+            f"leader {leader}",
+            positions[leader],
+            xytext=(9, 9),
+            textcoords="offset points",
+            **look,
+        )
 plt.show()
 
 # %%
@@ -63,11 +72,19 @@ plt.show()
 # ----------------------------
 
 for name, identifier in fits.items():
-    false = [(i, j) for i, j in zip(*known.unknown_pairs(), strict=True) if identifier.adjacency_[i, j] > network[i, j]]
+    false = [
+        (i, j)
+        for i, j in zip(*known.unknown_pairs(), strict=True)
+        if identifier.adjacency_[i, j] > network[i, j]
+    ]
     at_leaders = sum(not {i, j}.isdisjoint({0, 33}) for i, j in false)
     print(f"{name}: false edges {len(false)}, at a leader {at_leaders}")
-    print(f"  theta {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.300")
-    print(f"  R-hat of the log-likelihood {identifier.diagnostics_['r_hat_log_likelihood']:.1f}")
+    print(
+        f"  theta {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.300"
+    )
+    print(
+        f"  R-hat of the log-likelihood {identifier.diagnostics_['r_hat_log_likelihood']:.1f}"
+    )
 
 # %%
 # The prior for ego-nets expects somebody who knows everybody. It picks the two leaders, and gives them friends they do
@@ -87,9 +104,13 @@ print(f"surprise {prior.surprise(known):.1f}")
 # Here we used the prior at full trust, with ``prior_trust=1.0``. By default, the identifier samples how far to trust
 # the prior, according to how well it would have predicted the known pairs:
 
-discounted = LangevinSystemIdentifier("heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0)
+discounted = LangevinSystemIdentifier(
+    "heat", load_prior("deezer-ego-nets"), n_chains=8, random_state=0
+)
 discounted.fit(X, Y, known)
-print(f"trust {discounted.prior_trust_:.2f}, F1 {edge_f1_score(network, discounted.adjacency_, known):.2f}")
+print(
+    f"trust {discounted.prior_trust_:.2f}, F1 {edge_f1_score(network, discounted.adjacency_, known):.2f}"
+)
 
 # %%
 # An R-hat well above 1 means that chains are in different graphs, which explain the data about equally well, and seldom

@@ -24,12 +24,16 @@ graph = nx.grid_2d_graph(5, 6)
 network, positions = nx.to_numpy_array(graph), np.array(graph.nodes)[:, ::-1]
 x = np.zeros(30)
 x[[7, 22]] = 10.0
-heat_filter = expm(-0.6 * nx.laplacian_matrix(graph).toarray())  # what HeatDiffusionFilter computes
+heat_filter = expm(
+    -0.6 * nx.laplacian_matrix(graph).toarray()
+)  # what HeatDiffusionFilter computes
 y = heat_filter @ x + np.random.default_rng(0).normal(0, 0.1, size=30)
 
 known = np.ones(network.shape, dtype=bool)
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-for ax, name, signal in zip(axes, ("input $x$", r"output $y = h_\theta(A)\,x + \varepsilon$"), (x, y), strict=True):
+for ax, name, signal in zip(
+    axes, ("input $x$", r"output $y = h_\theta(A)\,x + \varepsilon$"), (x, y), strict=True
+):
     look = {"pos": positions, "node_values": signal, "node_size": 200, "legend": False}
     GraphDisplay.from_predictions(network, known, ax=ax, **look)
     ax.set_title(name)

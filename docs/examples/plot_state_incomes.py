@@ -46,11 +46,15 @@ from sklearn_graphid.metrics import edge_f1_score, edge_roc_auc_score
 unit = relative.to_numpy().std()
 X, Y = relative[:-1] / unit, relative[1:] / unit
 known = hide_edges(borders, fraction=0.25, random_state=0)
-identifier = LangevinSystemIdentifier(PolynomialFilter(order=1), n_chains=8, n_levels=10, random_state=0)
+identifier = LangevinSystemIdentifier(
+    PolynomialFilter(order=1), n_chains=8, n_levels=10, random_state=0
+)
 identifier.fit(X, Y, known)
 own, neighbour = identifier.theta_
 low, high = identifier.theta_interval(0.95)[1]
-print(f"next year a state keeps {own:.3f} of its lead, and takes {neighbour:.4f} of each neighbour's")
+print(
+    f"next year a state keeps {own:.3f} of its lead, and takes {neighbour:.4f} of each neighbour's"
+)
 print(f"the latter is between {low:.4f} and {high:.4f} with probability 0.95")
 
 # %%
@@ -70,9 +74,13 @@ def judge(name, fitted):
 
 print(f"{hidden.sum():.0f} of {len(hidden)} hidden pairs are borders")
 n_borders, n_others = hidden.sum(), (1 - hidden).sum()
-chance = np.sqrt((len(hidden) + 1) / (12 * n_borders * n_others))  # standard error of the rank-sum statistic
+chance = np.sqrt(
+    (len(hidden) + 1) / (12 * n_borders * n_others)
+)  # standard error of the rank-sum statistic
 print(f"calling every pair a border: F1 score {2 * hidden.mean() / (1 + hidden.mean()):.2f}")
-print(f"guessing: F1 score {hidden.mean():.2f}, area under the ROC curve 0.50 give or take {chance:.2f}")
+print(
+    f"guessing: F1 score {hidden.mean():.2f}, area under the ROC curve 0.50 give or take {chance:.2f}"
+)
 judge("one year to the next", identifier)
 
 # %%
@@ -84,7 +92,9 @@ judge("one year to the next", identifier)
 
 noise = np.random.default_rng(0).normal(scale=identifier.noise_std_, size=Y.shape)
 made_up = X @ (0.8 * np.eye(48) + 0.04 * borders) + noise
-control = LangevinSystemIdentifier(PolynomialFilter(order=1), n_chains=8, n_levels=10, random_state=0)
+control = LangevinSystemIdentifier(
+    PolynomialFilter(order=1), n_chains=8, n_levels=10, random_state=0
+)
 control.fit(X, made_up, known)
 judge("made-up outputs on the real borders", control)
 
@@ -115,10 +125,24 @@ left_over = np.corrcoef((Y.to_numpy() - identifier.predict(X)).T)
 first, second = np.triu_indices(48, 1)
 figure, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 bins = np.linspace(-0.8, 1, 37)
-for is_border, name, color in ((0, "no common border", "#999999"), (1, "common border", "#0072B2")):
+for is_border, name, color in (
+    (0, "no common border", "#999999"),
+    (1, "common border", "#0072B2"),
+):
     values = left_over[first, second][borders[first, second] == is_border]
-    left_ax.hist(values, bins, density=True, alpha=0.65, color=color, label=f"{name}: mean {values.mean():.2f}")
-left_ax.set(xlabel="correlation of what is left over", ylabel="density", title="Residuals correlate between neighbours")
+    left_ax.hist(
+        values,
+        bins,
+        density=True,
+        alpha=0.65,
+        color=color,
+        label=f"{name}: mean {values.mean():.2f}",
+    )
+left_ax.set(
+    xlabel="correlation of what is left over",
+    ylabel="density",
+    title="Residuals correlate between neighbours",
+)
 left_ax.legend(frameon=False)
 
 for fitted, name, color, style in (
@@ -127,9 +151,21 @@ for fitted, name, color, style in (
     (together, "growth in the same year", "#0072B2", "-"),
 ):
     order = np.argsort(-fitted.edge_probabilities_[known.unknown_pairs()], kind="stable")
-    right_ax.plot(np.arange(1, len(order) + 1), hidden[order].cumsum(), color=color, linestyle=style, label=name)
-right_ax.plot([0, len(hidden)], [0, hidden.sum()], color="black", linewidth=0.8, label="guessing")
-right_ax.set(xlabel="hidden pairs looked at, most probable first", ylabel="borders found", title="All three compared")
+    right_ax.plot(
+        np.arange(1, len(order) + 1),
+        hidden[order].cumsum(),
+        color=color,
+        linestyle=style,
+        label=name,
+    )
+right_ax.plot(
+    [0, len(hidden)], [0, hidden.sum()], color="black", linewidth=0.8, label="guessing"
+)
+right_ax.set(
+    xlabel="hidden pairs looked at, most probable first",
+    ylabel="borders found",
+    title="All three compared",
+)
 right_ax.legend(frameon=False)
 for ax in (left_ax, right_ax):
     ax.spines[["top", "right"]].set_visible(False)

@@ -25,10 +25,16 @@ water = make_water_network("Net2", n_experiments=50, noise=0.01, random_state=0)
 known = hide_edges(water.adjacency, fraction=0.3, random_state=0)
 weights = water.weights[water.adjacency > 0]
 rows, columns = known.unknown_pairs()
-print(f"{len(water.X)} experiments, {len(water.adjacency)} nodes, the ground is {water.node_names[water.ground]}")
+print(
+    f"{len(water.X)} experiments, {len(water.adjacency)} nodes, the ground is {water.node_names[water.ground]}"
+)
 print(f"{len(rows)} hidden pairs, {water.adjacency[rows, columns].sum():.0f} of them pipes")
-print(f"conductances from {weights.min():.0f} to {weights.max():.0f} litres per second and metre")
-print(f"heads change by {np.sqrt((water.Y**2).mean()) * 100:.1f} cm, measured to {water.noise_std * 1000:.2f} mm")
+print(
+    f"conductances from {weights.min():.0f} to {weights.max():.0f} litres per second and metre"
+)
+print(
+    f"heads change by {np.sqrt((water.Y**2).mean()) * 100:.1f} cm, measured to {water.noise_std * 1000:.2f} mm"
+)
 
 # %%
 # Three methods
@@ -43,7 +49,9 @@ process = SteadyStateFilter(ground=water.ground)
 fits = {
     "all pipes alike": LangevinSystemIdentifier(process, n_chains=8, random_state=0),
     "least squares": ConstrainedLeastSquaresIdentifier(process),
-    "strengths": LangevinSystemIdentifier(process, edge_weights="positive", n_chains=8, random_state=0),
+    "strengths": LangevinSystemIdentifier(
+        process, edge_weights="positive", n_chains=8, random_state=0
+    ),
 }
 
 
@@ -67,9 +75,13 @@ import matplotlib.pyplot as plt
 
 from sklearn_graphid.plotting import GraphDisplay
 
-figure, (left_ax, right_ax) = plt.subplots(1, 2, figsize=(12, 5.5), layout="constrained", width_ratios=(1.3, 1))
+figure, (left_ax, right_ax) = plt.subplots(
+    1, 2, figsize=(12, 5.5), layout="constrained", width_ratios=(1.3, 1)
+)
 positions = dict(enumerate(water.positions))
-GraphDisplay.from_estimator(fits["strengths"], true_adjacency=water.adjacency, pos=positions, ax=left_ax)
+GraphDisplay.from_estimator(
+    fits["strengths"], true_adjacency=water.adjacency, pos=positions, ax=left_ax
+)
 left_ax.set_title("Hidden pipes, by sampling with strengths")
 
 first, second = np.nonzero(np.triu(water.adjacency))
@@ -77,7 +89,12 @@ difference = water.Y[:, first] - water.Y[:, second]
 sizes = np.sqrt((difference**2).mean(axis=0)) / (np.sqrt(2) * water.noise_std)
 right_ax.axhline(1, color="black", linewidth=0.8)
 right_ax.plot(water.weights[first, second], sizes, "o", color="#0072B2", alpha=0.8)
-right_ax.set(xscale="log", yscale="log", xlabel="conductance", ylabel="difference of the heads, in units of its noise")
+right_ax.set(
+    xscale="log",
+    yscale="log",
+    xlabel="conductance",
+    ylabel="difference of the heads, in units of its noise",
+)
 right_ax.set_title("Pipes near the line are lost in the noise")
 right_ax.spines[["top", "right"]].set_visible(False)
 plt.show()
@@ -86,4 +103,7 @@ plt.show()
 # Better gauges find more pipes. Here the noise is a tenth of the above, with the same fifty experiments.
 
 precise = make_water_network("Net2", n_experiments=50, noise=0.001, random_state=0)
-judge("a tenth of the noise, least squares", fits["least squares"].fit(precise.X, precise.Y, known))
+judge(
+    "a tenth of the noise, least squares",
+    fits["least squares"].fit(precise.X, precise.Y, known),
+)

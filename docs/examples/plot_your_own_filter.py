@@ -27,7 +27,9 @@ def settled_opinions(adjacency, theta):
     return theta[0] * torch.linalg.inv(identity - (1 - theta[0]) * listening)
 
 
-opinions = CallableFilter(settled_opinions, names=("stubbornness",), limits=((0.01, 1.0),), initial=((0.2, 0.8),))
+opinions = CallableFilter(
+    settled_opinions, names=("stubbornness",), limits=((0.01, 1.0),), initial=((0.2, 0.8),)
+)
 
 # %%
 # Use the filter
@@ -42,10 +44,14 @@ from sklearn_graphid.datasets import make_system
 from sklearn_graphid.metrics import edge_f1_score
 
 marriages = nx.florentine_families_graph()
-X, Y = make_system(marriages, opinions, theta=[0.4], n_experiments=30, noise_std=0.3, random_state=0)
+X, Y = make_system(
+    marriages, opinions, theta=[0.4], n_experiments=30, noise_std=0.3, random_state=0
+)
 identifier = LangevinSystemIdentifier(opinions, random_state=0).fit(X, Y)
 
-print(f"stubbornness {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.400")
+print(
+    f"stubbornness {identifier.theta_[0]:.3f} give or take {identifier.theta_std_[0]:.3f}; the truth is 0.400"
+)
 print(f"F1 score of the edges: {edge_f1_score(marriages, identifier.adjacency_):.2f}")
 
 # %%
@@ -58,6 +64,8 @@ from sklearn_graphid.plotting import GraphDisplay
 
 figure, ax = plt.subplots(figsize=(6.5, 6.5), layout="constrained")
 look = {"node_names": list(marriages), "node_labels": True}
-GraphDisplay.from_predictions(identifier.edge_probabilities_, true_adjacency=marriages, ax=ax, **look)
+GraphDisplay.from_predictions(
+    identifier.edge_probabilities_, true_adjacency=marriages, ax=ax, **look
+)
 ax.set_title("Marriages, inferred from how opinions settle")
 plt.show()
