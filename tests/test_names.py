@@ -118,8 +118,10 @@ def test_polars_columns_are_names(aligned):
 
 def test_score_puts_outputs_in_order(aligned):
     shuffled = Y[SHUFFLED]
-    assert aligned.score(X, shuffled) == aligned.score(X, Y)
-    assert r2_scorer(aligned, X, shuffled) == aligned.score(X, Y)
+    # Sums over columns that lie elsewhere in memory may differ in the last bit.
+    expected = pytest.approx(aligned.score(X, Y), rel=1e-12)
+    assert aligned.score(X, shuffled) == expected
+    assert r2_scorer(aligned, X, shuffled) == expected
     with pytest.raises(ValueError, match=r"y and Y at fit do not name the same nodes: missing: 'a'. surplus: 'z'"):
         aligned.score(X, Y.rename(columns={"a": "z"}))
 
@@ -130,7 +132,7 @@ def test_fewer_outputs_go_by_name():
     by_number = clone(QUICK).set_params(observed_nodes=[NAMES.index(name) for name in names])
     by_number.fit(X, Y[names].to_numpy(), KNOWN)
     np.testing.assert_array_equal(by_name.edge_probabilities_, by_number.edge_probabilities_)
-    assert by_name.score(X, Y[names]) == by_name.score(X, Y[names[::-1]])
+    assert by_name.score(X, Y[names]) == pytest.approx(by_name.score(X, Y[names[::-1]]), rel=1e-12)
     listed = clone(QUICK).set_params(observed_nodes=names).fit(X, Y[names].to_numpy(), KNOWN)
     np.testing.assert_array_equal(listed.edge_probabilities_, by_name.edge_probabilities_)
 
