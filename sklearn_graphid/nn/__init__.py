@@ -13,7 +13,7 @@ from ._networks import (
     restore_network,
     uses_known,
 )
-from ._ppgn import LOWEST_SIGMA, PPGN
+from ._ppgn import LOWEST_SIGMA, NO_VALUE, PPGN
 from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
 from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, normal_noise, train_network
 
@@ -22,6 +22,7 @@ __all__ = [
     "EDPGNN",
     "LOWEST_SIGMA",
     "MOST_LEVELS",
+    "NO_VALUE",
     "PPGN",
     "SIGMA_RANGE",
     "DenoisingNetwork",

@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["LOWEST_SIGMA", "PPGN"]
+__all__ = ["LOWEST_SIGMA", "NO_VALUE", "PPGN"]
 
 # Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
 _LARGEST_LOG_ODDS = 30.0
@@ -31,6 +31,8 @@ LOWEST_SIGMA = 0.12
 _USUAL_PAIRS = 4.0
 _PAIR_VARIANCE = 0.1
 _LEAST_DENSITY = 0.005
+# What a pair holds of which nothing is known: it speaks neither for an edge nor against it.
+NO_VALUE = 0.5
 
 
 class PPGN(nn.Module):
@@ -152,8 +154,10 @@ class PPGN(nn.Module):
 
     def _graph_density_logit(self, noisy: Tensor, sigma: Tensor, known: Tensor) -> Tensor:
         """Log-odds of an edge anywhere in each graph, (graphs,), from its known pairs and its noisy ones."""
-        # A noisy value tells as much less than a known one as its variance is larger.
-        weight = torch.where(known > 0, 1.0, 1 / (1 + sigma[:, None, None] ** 2 / _PAIR_VARIANCE))
+        # A noisy value tells as much less than a known one as its variance is larger. A value of one half is no
+        # measurement: callers put it where they know nothing, and noise never hits it exactly.
+        measured = 1 / (1 + sigma[:, None, None] ** 2 / _PAIR_VARIANCE) * (noisy != NO_VALUE)
+        weight = torch.where(known > 0, 1.0, measured)
         weight = weight - torch.diag_embed(torch.diagonal(weight, dim1=-2, dim2=-1))
         edges = (weight * noisy).sum((-2, -1)) + _USUAL_PAIRS * torch.sigmoid(self.density_logit)
         density = edges / (weight.sum((-2, -1)) + _USUAL_PAIRS)

@@ -21,7 +21,7 @@ from torch.nn import functional
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator
 from ..graphs import EdgeSpace, one_entry_per_pair
-from ..nn import graphs_at_once
+from ..nn import NO_VALUE, graphs_at_once
 
 __all__ = ["HIDDEN_NOISE", "Calibration", "calibrate_surprise", "deviations_in_words", "hidden_folds", "surprise"]
 
@@ -29,9 +29,8 @@ __all__ = ["HIDDEN_NOISE", "Calibration", "calibrate_surprise", "deviations_in_w
 _SHARES = (0.25, 0.5, 0.75, 1.0)
 _N_FOLDS = 8
 _N_DRAWS = 48  # graphs, each with a mask of its own, for each share
-# A hidden pair holds one half, which speaks neither for an edge nor against it, and its noise is said to be this many
-# times the largest level of the schedule, well inside the levels of the training.
-_HIDDEN_VALUE = 0.5
+# The noise of a hidden pair is said to be this many times the largest level of the schedule, well inside the levels of
+# the training.
 HIDDEN_NOISE = 2.0
 # Training graphs may be all alike; the moments are never taken to be known better than this.
 _RELATIVE_FLOOR = 0.02
@@ -79,7 +78,7 @@ def _fold_losses(network: Any, adjacency: FloatArray, mask: npt.NDArray[np.bool_
     mentioned = torch.tensor(mask, dtype=torch.float32, device=device)[:, None]
     hidden = mentioned * hidden_folds(adjacency.shape[-1], network.directed).to(device)
     known = mentioned - hidden
-    noisy = torch.where(known > 0, clean, _HIDDEN_VALUE).flatten(0, 1)
+    noisy = torch.where(known > 0, clean, NO_VALUE).flatten(0, 1)
     sigma = torch.full((len(noisy),), HIDDEN_NOISE * sigma_max, dtype=torch.float32, device=device)
     with torch.inference_mode():
         log_odds = network.log_odds(noisy, sigma, known.flatten(0, 1)).view(hidden.shape)

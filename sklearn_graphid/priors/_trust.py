@@ -20,6 +20,7 @@ from scipy.special import log_expit, logit, logsumexp
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..graphs import KnownEdges
+from ..nn import NO_VALUE
 from ._base import GraphPrior
 from ._surprise import hidden_folds
 
@@ -92,8 +93,7 @@ def held_out_log_odds(prior: GraphPrior, known: KnownEdges, device: torch.device
     told = mask - hidden
     with torch.no_grad(), torch_threads(1):
         denoise = prior.bind(known.n_nodes, device, torch.float32, mask)
-        # One half speaks neither for an edge nor against it.
-        said = denoise(torch.where(told > 0, values, 0.5), prior.hiding_sigma, told)
+        said = denoise(torch.where(told > 0, values, NO_VALUE), prior.hiding_sigma, told)
         said = torch.where(hidden > 0, said, 0.0).sum(0)  # every known pair is in one fold
     probability = known.known_pairs().gather(said.double().cpu().numpy())
     log_odds: FloatArray = logit(probability.clip(_SMALLEST_PROBABILITY, 1 - _SMALLEST_PROBABILITY))

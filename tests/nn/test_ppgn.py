@@ -49,6 +49,21 @@ def relabel(matrices: Tensor, order: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def test_share_of_edges_is_that_of_the_known_pairs_where_the_others_are_hidden():
+    """Hidden pairs hold one half, which is no measurement of the share of edges."""
+    network, (clean, _, _, known) = make_network(graph_context=True), make_inputs()
+    network.readout.weight.zero_()
+    network.readout.bias.zero_()
+    usual = float(torch.sigmoid(network.density_logit))
+    shown = torch.where(known > 0, clean, 0.5)
+    answer = network.log_odds(shown, torch.ones(len(clean)).to(clean), known) - (shown - 0.5)  # but for its own value
+    off_diagonal = 1 - torch.eye(7)
+    edges, total = ((values * known * off_diagonal).sum((1, 2)) for values in (clean, torch.ones_like(clean)))
+    expected = torch.logit((edges + 4 * usual) / (total + 4))
+    torch.testing.assert_close(answer[:, 0, 1], expected.to(answer), rtol=0, atol=1e-6)
+
+
+@torch.no_grad()
 @BOTH_CONTEXTS
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_renaming_nodes_renames_the_answer(dtype, graph_context):

@@ -6,10 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from scipy.special import log_expit, logit
 
 from sklearn_graphid import load_prior
 from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import hide_edges
+from sklearn_graphid.priors._trust import held_out_log_odds, known_density
 
 REAL = {
     "karate": nx.karate_club_graph(),
@@ -52,6 +54,23 @@ def test_with_nothing_known_it_is_no_worse_than_the_density(name):
     """The density itself is not told, and must be read off noise that is larger than the values."""
     learned, density = mean_losses(REAL[name], 1.0, 1.4)
     assert learned < 1.1 * density
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("name", ["grid", "tree", "Les Miserables"])
+def test_hidden_pairs_of_large_sparse_graphs_get_no_worse_odds_than_the_density(name, share):
+    """Hidden pairs hold one half each, thousands of them, and must not pass for a measurement of the density."""
+    large = {"grid": nx.grid_2d_graph(10, 10), "tree": nx.full_rary_tree(3, 90)} | REAL
+    adjacency = nx.to_numpy_array(large[name], weight=None)
+    losses = []
+    for draw in range(4):
+        known = hide_edges(adjacency, 1 - share, random_state=draw)
+        is_edge = known.known_pairs().gather(known.values) > 0
+        learned = held_out_log_odds(load_prior("general").estimator, known, torch.device("cpu"))
+        density = np.full_like(learned, logit(known_density(known)))
+        losses.append([-log_expit(np.where(is_edge, odds, -odds)).mean() for odds in (learned, density)])
+    learned, density = np.mean(losses, axis=0)
+    assert learned < 1.05 * density
 
 
 @pytest.mark.parametrize("n_nodes", [6, 150])
