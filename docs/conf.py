@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,17 @@ html_theme_options = {
     "navbar_end": ["version.html", "theme-switcher"],
     "footer_start": ["copyright", "citing.html"],
 }
+# Repository and issue tracker, from [project.urls] in pyproject.toml, once the project has them.
+_icons = {"Repository": "fa-solid fa-code-branch", "Issues": "fa-solid fa-circle-exclamation"}
+_addresses = (
+    entry.split(", ", 1) for entry in metadata("sklearn-graphid").get_all("Project-URL", [])
+)
+if links := [
+    {"name": n, "url": url, "icon": _icons[n]} for n, url in _addresses if n in _icons
+]:
+    html_theme_options["icon_links"] = links
+    html_theme_options["navbar_end"].append("navbar-icon-links")
+    html_theme_options["footer_end"] = ["navbar-icon-links", "theme-version"]
 html_title = "sklearn_graphid"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]

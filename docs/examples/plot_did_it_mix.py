@@ -81,17 +81,21 @@ print(f"each of them alone expected {min(expected):.1f} to {max(expected):.1f}")
 # %%
 # In figures
 # ----------
-# Each thin line is a chain. In the short run, the chains have barely met when it ends. In the long run they move
-# through the same range again and again, and the final draws no longer depend on where a chain started.
+# Each thin line is a chain. In the short run, the chains have barely met when it ends.
 
 import matplotlib.pyplot as plt
 
 from sklearn_graphid.plotting import TraceDisplay
 
 # sphinx_gallery_thumbnail_number = 2
-for name, fitted in (("Short run", short), ("Long run", long)):
-    display = TraceDisplay.from_estimator(fitted, true_theta=theta)
-    display.figure_.suptitle(name)
+TraceDisplay.from_estimator(short, true_theta=theta)
+plt.show()
+
+# %%
+# In the long run they move through the same range again and again, and the final draws no longer depend on where a
+# chain started.
+
+TraceDisplay.from_estimator(long, true_theta=theta)
 plt.show()
 
 # %%

@@ -25,9 +25,8 @@ from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.metrics import edge_f1_score
 
-warnings.simplefilter(
-    "ignore", ConvergenceWarning
-)  # after one or two experiments the chains cannot agree
+# After one or two experiments the chains cannot agree.
+warnings.simplefilter("ignore", ConvergenceWarning)
 
 
 def learn(seed, is_chosen, n_experiments=6):

@@ -24,9 +24,8 @@ graph = nx.grid_2d_graph(5, 6)
 network, positions = nx.to_numpy_array(graph), np.array(graph.nodes)[:, ::-1]
 x = np.zeros(30)
 x[[7, 22]] = 10.0
-heat_filter = expm(
-    -0.6 * nx.laplacian_matrix(graph).toarray()
-)  # what HeatDiffusionFilter computes
+# HeatDiffusionFilter computes the same.
+heat_filter = expm(-0.6 * nx.laplacian_matrix(graph).toarray())
 y = heat_filter @ x + np.random.default_rng(0).normal(0, 0.1, size=30)
 
 known = np.ones(network.shape, dtype=bool)

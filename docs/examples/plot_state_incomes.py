@@ -74,9 +74,8 @@ def judge(name, fitted):
 
 print(f"{hidden.sum():.0f} of {len(hidden)} hidden pairs are borders")
 n_borders, n_others = hidden.sum(), (1 - hidden).sum()
-chance = np.sqrt(
-    (len(hidden) + 1) / (12 * n_borders * n_others)
-)  # standard error of the rank-sum statistic
+# The standard error of the rank-sum statistic.
+chance = np.sqrt((len(hidden) + 1) / (12 * n_borders * n_others))
 print(f"calling every pair a border: F1 score {2 * hidden.mean() / (1 + hidden.mean()):.2f}")
 print(
     f"guessing: F1 score {hidden.mean():.2f}, area under the ROC curve 0.50 give or take {chance:.2f}"
