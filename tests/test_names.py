@@ -18,6 +18,7 @@ from sklearn_graphid import (
     KnownEdges,
     LangevinSystemIdentifier,
     RidgeSystemIdentifier,
+    StochasticBlockPrior,
     System,
     identify_many,
 )
@@ -342,6 +343,19 @@ def test_displays_go_by_name(aligned):
 
 
 # Model selection keeps names
+
+
+def test_groups_go_by_name():
+    """Inputs that say nothing leave the prior: an edge within the group of two, and none elsewhere."""
+    labels = pd.Series([0, 0, 1, 1, 1, 1, 1, 1], NAMES)
+    prior = StochasticBlockPrior(labels, [[0.99, 0.01], [0.01, 0.01]])
+    silent = clone(QUICK).set_params(prior=prior, noise_std=1.0).fit(1e-6 * X[SHUFFLED], Y)
+    group = [SHUFFLED.index(name) for name in NAMES[:2]]
+    assert silent.edge_probabilities_[tuple(group)] > 0.9
+    assert silent.edge_probabilities_.sum() < 2 * 0.99 + 56 * 0.1
+    prior = StochasticBlockPrior(labels.rename({"a": "z"}), [[0.99, 0.01], [0.01, 0.01]])
+    with pytest.raises(ValueError, match=r"labels and X do not name the same nodes: missing: 'a'. surplus: 'z'"):
+        clone(QUICK).set_params(prior=prior).fit(X, Y)
 
 
 def test_searches_keep_names():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
 
-__all__ = ["PairInformation", "pair_information"]
+__all__ = ["entropy_of", "pair_information"]
 
 # Pairs that are compared with one another, those of most entropy; the others count by their own entropy alone.
 _MOST_PAIRS = 1_000
@@ -17,15 +17,8 @@ _MOST_PAIRS = 1_000
 _MOST_SHIFTS = 8
 
 
-class PairInformation(NamedTuple):
-    """In nats, (pairs,) each."""
-
-    entropy: FloatArray  # of the pair itself
-    about_others: FloatArray  # mutual information with each other pair, summed
-
-
-def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> PairInformation:
-    """Entropy of every pair, and what it has in common with the others.
+def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> FloatArray:
+    """What every pair has in common with the others: its mutual information with each of them, summed, (pairs,).
 
     Parameters
     ----------
@@ -44,7 +37,7 @@ def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> PairInform
     n_chains, n_draws, n_pairs = graphs.shape
     share = np.repeat(weight / n_draws, n_draws)
     flat = graphs.reshape(n_chains * n_draws, n_pairs).astype(np.float64)
-    entropy = _entropy(share @ flat)
+    entropy = entropy_of(share @ flat)
     about_others = np.zeros(n_pairs)
     compared = np.flatnonzero(entropy > 0)
     compared = compared[np.argsort(-entropy[compared], kind="stable")][:_MOST_PAIRS]
@@ -54,7 +47,7 @@ def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> PairInform
         common -= _common_by_chance(flat.reshape(n_chains, n_draws, -1), share)
         np.fill_diagonal(common, 0.0)
         about_others[compared] = np.maximum(common.sum(1), 0.0)
-    return PairInformation(entropy, about_others)
+    return about_others
 
 
 def _common_by_chance(graphs: FloatArray, share: FloatArray) -> FloatArray:
@@ -70,7 +63,8 @@ def _common_by_chance(graphs: FloatArray, share: FloatArray) -> FloatArray:
     return np.asarray((mean + mean.T) / 2)
 
 
-def _entropy(probability: FloatArray) -> FloatArray:
+def entropy_of(probability: FloatArray) -> FloatArray:
+    """Entropy of pairs that are edges with these probabilities, in nats."""
     return -_times_log(probability) - _times_log(1 - probability)
 
 
@@ -80,7 +74,7 @@ def _mutual_information(first: FloatArray, second: FloatArray, share: FloatArray
     one, other = (share @ first)[:, None], (share @ second)[None]
     cells = both, one - both, other - both, 1 - one - other + both
     joint = -sum(_times_log(cell) for cell in cells)
-    return np.asarray(_entropy(one) + _entropy(other) - joint)
+    return np.asarray(entropy_of(one) + entropy_of(other) - joint)
 
 
 def _times_log(probability: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from .._utils._numbers import FloatArray, check_real_array
 from ._names import Names, check_names, node_order, unless_numbers
 
-__all__ = ["check_node_values"]
+__all__ = ["check_node_values", "index_names"]
 
 
 def check_node_values(values: Any, argument: str, n_nodes: int, node_names: Names | None) -> FloatArray:
@@ -32,11 +32,12 @@ def check_node_values(values: Any, argument: str, n_nodes: int, node_names: Name
     array = check_real_array(values, argument)
     if array.shape != (n_nodes,):
         raise ValueError(f"{argument} has shape {array.shape}; expected ({n_nodes},), one number for each node.")
-    order = node_order(_index_names(values, argument), node_names, argument, "the nodes")
+    order = node_order(index_names(values, argument), node_names, argument, "the nodes")
     return array if order is None else array[order]
 
 
-def _index_names(values: Any, argument: str) -> Names | None:
+def index_names(values: Any, argument: str) -> Names | None:
+    """The index of a Series, which names the nodes; None for other types, and for the numbers 0, 1, 2 ..."""
     index = getattr(values, "index", None)
     if index is None or callable(index) or np.ndim(values) != 1:  # lists have a method of this name
         return None

@@ -41,7 +41,10 @@ def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.N
 
 def _different_nodes(nodes: npt.NDArray[Any], argument: str, n_nodes: int) -> npt.NDArray[np.intp]:
     if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
-        raise ValueError(f"{argument} must be different integers from 0 to {n_nodes - 1}, the nodes of X.")
+        raise ValueError(
+            f"{argument} holds the nodes {in_words(nodes.tolist())}, by their number; expected different integers from "
+            f"0 to {n_nodes - 1}, the nodes of X."
+        )
     return nodes.astype(np.intp)
 
 
@@ -134,7 +137,9 @@ def _numbers_of(given: Any, node_names: Names | None, argument: str, expected: s
     if isinstance(given, str) or not isinstance(given, Iterable):
         return given
     nodes = tuple(given)
-    if all(isinstance(node, Integral) for node in nodes):
+    # Where columns are called by integers, an integer is a name.
+    are_named = node_names is not None and all(isinstance(name, Integral) for name in node_names)
+    if all(isinstance(node, Integral) for node in nodes) and not are_named:
         return given
     if node_names is None or not all(isinstance(node, Hashable) for node in nodes):
         without = "; the columns of X have no names" if node_names is None else ""

@@ -33,6 +33,9 @@ _MISFIT = (
     "the filter does not explain all of the outputs: at pairs that are known to be no edges, {} times what noise would "
     "leave looks like edges. Probabilities and intervals allow for as much at unknown pairs; try a better filter."
 )
+# Residuals below this share of the outputs' mean square are rounding: chains in single precision draw no noise level
+# below a millionth of the outputs, and the residuals of exact data tell about that and not about the filter.
+_ROUNDING = 1e-10
 # Ridge penalties that are tried, relative to the largest squared singular value of the inputs.
 _PENALTIES = np.logspace(-10, 2, 25)
 
@@ -167,9 +170,12 @@ def fit_findings(
         )
         return [Finding.trouble(f"{wrong}; {advice}", UserWarning)]
     share = min(1.0, noise_std**2 / power) if power > 0 else 0.0
+    if share < _ROUNDING:
+        return []
     # Outputs that are all zero leave ridge regression without any error to compare with.
     if noise_std > _LARGEST_RATIO * ridge > 0:
-        text = f"the noise takes up {share:.2g} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
+        part = "all" if share == 1 else f"{share:.2g}"
+        text = f"the noise takes up {part} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
         return [Finding.trouble(f"{text} what ridge regression leaves; try another filter.", UserWarning)]
     if is_significant(diagnostics["p_value_residuals"]):
         return [

@@ -109,15 +109,16 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     point_estimate : {"marginal", "sample", "best"}, default="marginal"
         How `adjacency_` and `theta_` are chosen: the edges whose probability exceeds one half, and the mean of theta;
         a single draw; or the draw with the highest likelihood, with theta refitted.
-    observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
-        Which nodes the columns of Y belong to: all nodes, the first ones, or those listed. "auto" is "leading", with a
-        warning if there are fewer columns than nodes.
+    observed_nodes : {"auto", "all", "leading"} or list, default="auto"
+        Which nodes the columns of Y belong to: all nodes, the first ones, or those listed, by number or by the names of
+        X's columns. "auto" is "leading", with a warning if there are fewer columns than nodes.
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
         Further evidence about pairs, as probabilities, with 0.5 for none. Their odds multiply those of the prior.
     warm_start : bool, default=False
         Whether a fit continues from the draws of the previous one, with the data that it is given now. This takes a
         third of the time, and is meant for one more experiment or one more known pair. Nodes, filter, `edge_weights`
-        and `directed` must be the same as before. The first fit, and the fit of a clone, starts at random.
+        and `directed` must be the same as before. The first fit starts at random, and so do the fit of a clone and a
+        fit with fewer measurements or known pairs than before, whose result would otherwise be too certain.
     n_jobs : int or None, default=None
         Number of workers; each takes batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
@@ -263,7 +264,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
             return ErdosRenyiPrior(known_density(known))
-        priors = resolve_priors(self.prior)
+        priors = [member.for_nodes(known.names) for member in resolve_priors(self.prior)]
         for member in priors:
             _check_prior(member, known, is_one_of_several=len(priors) > 1)
         prior = choose_prior(priors, known, resolve_device(self.device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,11 +14,20 @@ from sklearn.utils.validation import check_is_fitted
 from .._utils._numbers import FloatArray, check_integer, check_number, check_real_array
 from .._utils._optional import require_pandas
 from .._utils._torch import torch_threads
-from ..design import Box, choose_candidates, choose_inputs, deviations_of, gaussian_information, pair_information
+from ..design import (
+    Box,
+    choose_candidates,
+    choose_inputs,
+    deviations_of,
+    entropy_of,
+    gaussian_information,
+    pair_information,
+)
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
-from ..graphs._names import Names
-from ._columns import nodes_called
+from ..graphs._names import Names, node_order, unless_numbers
+from ..graphs._node_values import check_node_values
+from ._columns import as_numbers, names_of_columns, nodes_called
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +72,6 @@ class NextExperimentMixin:
     edge_probabilities_: FloatArray
     _names_of_inputs: Names | None
     _measured_nodes: npt.NDArray[np.intp]
-    _validate_new_inputs: Callable[[Any], FloatArray]
 
     def _system_draws(self) -> SystemDraws:
         raise self._has_no_draws()
@@ -99,16 +107,17 @@ class NextExperimentMixin:
         ----------
         n_inputs : int, default=1
             Number of experiments before the next fit.
-        low, high : float or array-like of shape (n_nodes,), default=-1.0 and 1.0
-            Smallest and largest input, the same for all nodes or one value per node. A larger range is always more
-            informative.
+        low, high : float, array-like of shape (n_nodes,) or Series, default=-1.0 and 1.0
+            Smallest and largest input, the same for all nodes or one value per node, in the order of the columns of X.
+            A Series is matched with the nodes by its index. A wider range is never less informative.
         max_nonzero : int or None, default=None
             Largest number of nodes with an input other than zero in one experiment. None: no limit.
         candidates : array-like of shape (n_candidates, n_nodes), default=None
-            Choose only among these inputs, each at most once. `low`, `high` and `max_nonzero` are then ignored.
+            Choose only among these inputs, each at most once. The columns of a DataFrame are matched with those of X by
+            name. `low`, `high` and `max_nonzero` are then ignored.
         observed : list or None, default=None
-            Nodes at which outputs will be measured, by number or by the names of X's columns. None: the nodes with
-            measured outputs in the last fit.
+            Nodes at which outputs will be measured, by number or by name; integers are names if the columns of X are
+            called by integers. None: the nodes with measured outputs in the last fit.
         random_state : int, RandomState or None, default=None
             Seed of the random starts of the search.
 
@@ -135,12 +144,12 @@ class NextExperimentMixin:
         """
         check_is_fitted(self)
         draws = self._system_draws()
-        n_inputs, n_nodes = check_integer(n_inputs, "n_inputs", low=1), draws.matrices.shape[1]
+        n_inputs = check_integer(n_inputs, "n_inputs", low=1)
         if candidates is not None:
             rows = self._check_candidates(candidates, n_inputs)
             chosen = choose_candidates(self._deviations(draws, observed), n_inputs, rows)
             return self._as_inputs(rows[chosen], _index_of(candidates, chosen))
-        box, rng = _check_box(low, high, max_nonzero, n_nodes), check_random_state(random_state)
+        box, rng = _check_box(low, high, max_nonzero, self.node_names_), check_random_state(random_state)
         return self._as_inputs(choose_inputs(self._deviations(draws, observed), n_inputs, box, rng))
 
     def information_gain(self, X: Any, *, observed: Any = None) -> FloatArray:
@@ -153,7 +162,7 @@ class NextExperimentMixin:
         Parameters
         ----------
         X : array-like of shape (n_experiments, n_nodes)
-            Inputs.
+            Inputs. The columns of a DataFrame are matched with those of X at fit by name.
         observed : list or None, default=None
             Nodes at which outputs will be measured, as in `suggest_inputs`.
 
@@ -180,7 +189,7 @@ class NextExperimentMixin:
         """
         check_is_fitted(self)
         draws = self._system_draws()
-        return gaussian_information(self._deviations(draws, observed), self._validate_new_inputs(X))
+        return gaussian_information(self._deviations(draws, observed), self._inputs_by_name(X, "X"))
 
     def _information_by_node(self, amplitude: float, observed: Any = None) -> FloatArray:
         """The information (nodes,) of an input of this size at each node alone."""
@@ -202,9 +211,10 @@ class NextExperimentMixin:
         -------
         DataFrame
             One row per pair, most informative first, with the columns `source` and `target` (named as in
-            `to_networkx`); `probability` of an edge; `entropy` of the pair in nats; `about_others`, the sum of its
-            mutual information with the other unknown pairs, corrected for the finite number of draws; and
-            `information`, the sum of the last two: the expected decrease in the entropies of all pairs together.
+            `to_networkx`); `probability` of an edge; the `entropy` of this probability, in nats; `about_others`, the
+            sum of the pair's mutual information with the other unknown pairs, over the draws, corrected for their
+            finite number; and `information`, the sum of the last two: the expected decrease in the entropies of all
+            pairs together.
 
         Examples
         --------
@@ -220,11 +230,14 @@ class NextExperimentMixin:
         check_is_fitted(self)
         graphs, weight = self._graph_draws()
         n_pairs = check_integer(n_pairs, "n_pairs", low=1)
+        _check_several(graphs.shape[0] * graphs.shape[1], "a pair tells about others")
         require_pandas("suggest_pairs")
         import pandas as pd
 
-        entropy, about_others = pair_information(graphs, weight)
         space = self.known_edges_.space
+        # Not of the draws' frequencies: probabilities are means of odds, and more accurate.
+        entropy = entropy_of(space.gather(self.edge_probabilities_))
+        about_others = pair_information(graphs, weight)
         order = np.argsort(-(entropy + about_others), kind="stable")[:n_pairs]
         ends = {"source": space.sources_and_targets()[0], "target": space.sources_and_targets()[1]}
         table: dict[str, Any] = {name: [self.node_names_[node] for node in end[order]] for name, end in ends.items()}
@@ -236,23 +249,30 @@ class NextExperimentMixin:
     def _deviations(self, draws: SystemDraws, observed: Any) -> FloatArray:
         outputs = self._measured_nodes
         if observed is not None:
-            outputs = nodes_called(observed, "observed", self._names_of_inputs, draws.matrices.shape[1])
+            names = unless_numbers(tuple(self.node_names_))
+            outputs = nodes_called(observed, "observed", names, draws.matrices.shape[1])
         responses = responses_of(draws, self.filter_, outputs)
-        if len(responses) < 2:
-            raise ValueError(
-                f"there is {len(responses)} draw of the system, and what an input tells is seen from how draws differ; "
-                f"fit with a larger n_chains."
-            )
+        _check_several(len(responses), "an input tells")
         return deviations_of(responses, draws.noise_std[outputs])
 
     def _check_candidates(self, candidates: Any, n_inputs: int) -> FloatArray:
-        rows = self._validate_new_inputs(candidates)
+        rows = self._inputs_by_name(candidates, "candidates")
         if n_inputs > len(rows):
             raise ValueError(
                 f"n_inputs={n_inputs} but candidates has {len(rows)} rows, of which each is chosen once at most; "
                 f"expected at most {len(rows)}. Repeat rows that may be repeated."
             )
         return rows
+
+    def _inputs_by_name(self, X: Any, argument: str) -> FloatArray:
+        """Inputs (inputs, nodes), with columns that have names in the order of X at fit."""
+        n_nodes = self.known_edges_.n_nodes
+        names = names_of_columns(X, argument)
+        inputs = check_real_array(as_numbers(X, argument), argument)
+        if inputs.ndim != 2 or not len(inputs) or inputs.shape[1] != n_nodes:
+            raise ValueError(f"{argument} has shape {inputs.shape}; expected (n_inputs, {n_nodes}), a row per input.")
+        order = node_order(names, self._names_of_inputs, argument, "X at fit")
+        return inputs if order is None else inputs[:, order]
 
     def _as_inputs(self, inputs: FloatArray, index: Any = None) -> FloatArray | pd.DataFrame:
         if self._names_of_inputs is None:
@@ -268,12 +288,21 @@ def _index_of(candidates: Any, chosen: npt.NDArray[np.intp]) -> Any:
     return chosen if index is None or callable(index) else index[chosen]
 
 
-def _check_box(low: Any, high: Any, max_nonzero: Any, n_nodes: int) -> Box:
-    lowest, highest = _at_nodes(low, "low", n_nodes), _at_nodes(high, "high", n_nodes)
+def _check_several(n_draws: int, what: str) -> None:
+    if n_draws < 2:
+        raise ValueError(
+            f"there is {n_draws} draw of the system, and what {what} is seen from how draws differ; fit with a larger "
+            f"n_chains."
+        )
+
+
+def _check_box(low: Any, high: Any, max_nonzero: Any, node_names: list[Any]) -> Box:
+    lowest, highest = _at_nodes(low, "low", node_names), _at_nodes(high, "high", node_names)
+    n_nodes = len(node_names)
     if (lowest > highest).any():
         node = int(np.argmax(lowest > highest))
         raise ValueError(
-            f"low={lowest[node]:g} is above high={highest[node]:g} at node {node}; expected the smaller one."
+            f"low is {lowest[node]:g} and high is {highest[node]:g} at node {node_names[node]!r}; expected low <= high."
         )
     if max_nonzero is None:
         return Box(lowest, highest, n_nodes)
@@ -283,15 +312,15 @@ def _check_box(low: Any, high: Any, max_nonzero: Any, n_nodes: int) -> Box:
         node = int(np.argmax(excludes_zero))
         raise ValueError(
             f"max_nonzero={max_nonzero} leaves nodes without input, but low={lowest[node]:g} and "
-            f"high={highest[node]:g} at node {node} do not allow an input of zero; expected low <= 0 <= high."
+            f"high={highest[node]:g} at node {node_names[node]!r} do not allow an input of zero; expected "
+            f"low <= 0 <= high."
         )
     return Box(lowest, highest, n_driven)
 
 
-def _at_nodes(values: Any, name: str, n_nodes: int) -> FloatArray:
+def _at_nodes(values: Any, name: str, node_names: list[Any]) -> FloatArray:
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} is a {type(values).__name__}; expected a number, an array or a Series, one per node.")
     if not np.ndim(values):
-        return np.full(n_nodes, check_number(values, name))
-    array = check_real_array(values, name)
-    if array.shape != (n_nodes,):
-        raise ValueError(f"{name} has shape {array.shape}; expected a number, or ({n_nodes},), one for each node.")
-    return array
+        return np.full(len(node_names), check_number(values, name))
+    return check_node_values(values, name, len(node_names), tuple(node_names))

@@ -40,7 +40,7 @@ from ._next_experiment import SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._posterior_result import PosteriorResult, result_of, was_stopped
 from ._result import Experiments
-from ._resume import ChainStart, SoughtSystem, start_from
+from ._resume import ChainStart, SoughtSystem, has_lost_evidence, start_from
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -124,11 +124,13 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         return self._run(self._resumed(task), noise)
 
     def _start_of_chains(self, experiments: Experiments) -> ChainStart | None:
-        """The last draws of the fit before, where this one is to go on from there and there was one."""
+        """The last draws of the fit before, where this one is to go on from there; None to start at random."""
         if not self.warm_start or not hasattr(self, "_draws"):
             return None
         known = experiments.known
         SoughtSystem.of(known, self.edge_weights, experiments.filter).check_same(self._sought)
+        if has_lost_evidence(self.known_edges_, known, self._n_measured_by_draws, experiments.n_measured):
+            return None
         return start_from(self._draws, self.known_edges_, known, self.n_chains, self._uses_known_weights)
 
     def _resumed(self, task: SamplingTask) -> SamplingTask:

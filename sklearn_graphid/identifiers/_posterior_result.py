@@ -47,6 +47,8 @@ class PosteriorResult(Identification):
     prior_trust: float
     draws: ChainDraws = field(metadata={"private": True})
     sought: SoughtSystem = field(metadata={"private": True})
+    n_measured_by_draws: int = field(metadata={"private": True})  # outputs that the draws are based on
+    is_resumed: bool = field(metadata={"private": True})  # whether the chains went on from those of an earlier fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +127,8 @@ def result_of(
         diagnostics=diagnostics,
         draws=draws,
         sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
+        n_measured_by_draws=task.experiments.n_measured,
+        is_resumed=task.start is not None,
         findings=(
             *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
             *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),

@@ -14,7 +14,7 @@ from ..graphs._names import Names
 from ._draws import ChainDraws
 from ._edge_weights import free_pairs, weight_matrices
 
-__all__ = ["ChainStart", "SoughtSystem", "start_from"]
+__all__ = ["ChainStart", "SoughtSystem", "has_lost_evidence", "start_from"]
 
 
 class ChainStart(NamedTuple):
@@ -52,11 +52,20 @@ class SoughtSystem(NamedTuple):
         """Refuse to go on from a fit that looked for something else, and name what differs."""
         for name in self._fields:
             now, before = getattr(self, name), getattr(earlier, name)
+            if name == "nodes" and now != before and _are_reordered(now, before):
+                raise ValueError(
+                    "warm_start=True, but the columns of X are in another order than in the last fit; expected the "
+                    "same order, or warm_start=False to start from scratch."
+                )
             if now != before:
                 raise ValueError(
                     f"warm_start=True, but {_said(name, now)} and the last fit had {_said(name, before, short=True)}; "
                     f"expected the same, or warm_start=False to start from scratch."
                 )
+
+
+def _are_reordered(now: int | Names, before: int | Names) -> bool:
+    return isinstance(now, tuple) and isinstance(before, tuple) and set(now) == set(before)
 
 
 def _said(name: str, value: Any, short: bool = False) -> str:
@@ -66,6 +75,14 @@ def _said(name: str, value: Any, short: bool = False) -> str:
     elif name != "filter":
         value = repr(value)
     return str(value) if short else f"{name} is now {value}"
+
+
+def has_lost_evidence(before: KnownEdges, known: KnownEdges, n_measured_before: int, n_measured: int) -> bool:
+    """Whether there are fewer measurements than before, or pairs that are no longer known.
+
+    The posterior is then wider than the draws of before, and chains that start from these take long to spread.
+    """
+    return n_measured < n_measured_before or bool((before.mask & ~known.mask).any())
 
 
 def start_from(

@@ -23,7 +23,7 @@ def trust_findings(prior_trust: float, trust: Trust | None) -> list[Finding]:
     """
     if trust is None or len(trust.values) == 1 or prior_trust >= _LOWEST_TRUST:
         return []
-    reason = "the prior does not fit this graph, by its known part above all, and was discounted"
+    reason = "the prior does not fit this graph and was discounted"
     return [
         Finding.trouble(
             f"{reason}: its estimated trust is {prior_trust:.2f}, where 1 is full trust and 0 is none. Use a prior "

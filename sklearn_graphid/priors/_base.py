@@ -16,6 +16,7 @@ from torch import Tensor
 from .._utils._numbers import FloatArray
 from .._utils._torch import resolve_device
 from ..graphs import KnownEdges, one_entry_per_pair
+from ..graphs._names import Names
 from ..graphs._validation import as_float_array
 from ..samplers import Denoiser
 
@@ -104,6 +105,10 @@ class GraphPrior(BaseEstimator, ABC):
             empty string.
         """
         return ""
+
+    def for_nodes(self, node_names: Names | None) -> GraphPrior:
+        """Return the prior for nodes in this order; priors that treat all nodes alike return themselves."""
+        return self
 
     def was_trained_on_size(self, n_nodes: int) -> bool:
         """Whether the prior was trained on graphs of this size; False for priors that are not trained."""

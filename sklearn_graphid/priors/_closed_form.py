@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import check_flag
+from ..graphs._names import Names, node_order
+from ..graphs._node_values import index_names
 from ..graphs._validation import as_float_array, check_edge_probabilities
 from ._base import Denoiser, GraphPrior
 
@@ -95,8 +97,8 @@ class StochasticBlockPrior(_IndependentPairs):
 
     Parameters
     ----------
-    labels : array-like of int of shape (n_nodes,)
-        The group of every node, from 0 to n_groups - 1.
+    labels : array-like of int of shape (n_nodes,) or Series
+        The group of every node, from 0 to n_groups - 1. An identifier matches a Series with the nodes by its index.
     probabilities : array-like of shape (n_groups, n_groups)
         Entry (a, b) is the probability of an edge between a node of group a and one of group b; symmetric unless
         `directed`.
@@ -127,6 +129,12 @@ class StochasticBlockPrior(_IndependentPairs):
                 "StochasticBlockPrior got directed=True, but the graph is undirected; expected an undirected prior "
                 "(directed=False), or directed=True for the graph too."
             )
+
+    def for_nodes(self, node_names: Names | None) -> GraphPrior:
+        order = node_order(index_names(self.labels, "labels"), node_names, "labels", "X")
+        if order is None:
+            return self
+        return StochasticBlockPrior(_as_labels(self.labels)[order], self.probabilities, self.directed)
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         labels, probabilities = self._check(n_nodes)

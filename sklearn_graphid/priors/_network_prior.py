@@ -73,7 +73,7 @@ class NetworkPrior(TransformerMixin, GraphPrior):
         learned, wanted = ("undirected", "directed") if directed else ("directed", "undirected")
         raise ValueError(
             f"the prior was learned from {learned} graphs, but directed={directed}; expected a prior of {wanted} "
-            f"graphs, made by GraphPriorScore(directed={directed}).fit(graphs), or directed={not directed}."
+            f"graphs, made by GraphPriorScore(directed={directed}).fit(graphs), directed={not directed}, or no prior."
         )
 
     def _network(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Any:

@@ -141,6 +141,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         Number of nodes of the smallest and the largest training graph.
     known_loss_ : dict of str to ndarray, or None
         Losses of training graphs, which `surprise` compares with. None if the network takes no mask of known pairs.
+    name_ : str
+        The name of a prior that comes with the package. Other priors do not have this attribute.
 
     See Also
     --------
@@ -337,6 +339,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         # Only what is complete is assigned: whatever happens before, an earlier fit is as it was.
         fitted["known_loss_"] = finish(lambda: self._calibrate(fitted, judged))
         self.__dict__.update(fitted)
+        self.__dict__.pop("name_", None)  # it is no longer the shipped one
         if is_over:
             checkpoint.remove()
         return self

@@ -72,12 +72,16 @@ def load_prior(name: str) -> FrozenEstimator:
             raise ValueError(
                 f"the weights of the prior {name!r} were changed since they were shipped; reinstall the package."
             )
-        return FrozenEstimator(GraphPriorScore.load(path))
+        prior = GraphPriorScore.load(path)
+    prior.name_ = name
+    return FrozenEstimator(prior)
 
 
 def resolve_prior(prior: Any) -> GraphPrior:
     """Return the prior that an argument refers to: itself, the frozen one, or the shipped one of that name."""
     if isinstance(prior, str):
+        if prior not in (names := list_priors()):
+            raise ValueError(f"prior={prior[:100]!r} is no shipped prior; expected one of {', '.join(names)}.")
         prior = load_prior(prior)
     while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
         prior = prior.estimator
@@ -94,7 +98,15 @@ def resolve_priors(prior: Any) -> list[GraphPrior]:
         return [resolve_prior(prior)]
     if not prior:
         raise ValueError("prior is an empty list; expected a prior, the name of a shipped one, or several of them.")
-    return [resolve_prior(member) for member in prior]
+    return [_resolve_member(place, member) for place, member in enumerate(prior)]
+
+
+def _resolve_member(place: int, prior: Any) -> GraphPrior:
+    try:
+        return resolve_prior(prior)
+    except (TypeError, ValueError) as error:
+        hint = " To allow for no prior at all, use ErdosRenyiPrior." if prior is None else ""
+        raise type(error)(f"prior is a list, and its item {place} cannot be used: {error}{hint}") from error
 
 
 def shipped_name(prior: GraphPrior) -> str | None:

@@ -310,7 +310,11 @@ def _trust(estimator: BaseSystemIdentifier) -> str:
     # Not estimator.n_chains, which may have been changed after the fit, and a callback may stop a fit before the last.
     n_started = n_kept + diagnostics["n_diverged"] + diagnostics["n_stuck"]
     facts = [
-        ("Chains", f"{n_kept} kept of {n_started}", "each from its own random start"),
+        (
+            "Chains",
+            f"{n_kept} kept of {n_started}",
+            "continued from those of the previous fit" if estimator._is_resumed else "each from its own random start",
+        ),
         ("Diverged", str(diagnostics["n_diverged"]), "numbers became infinite; dropped"),
         ("Stuck", str(diagnostics["n_stuck"]), "in a graph far less probable than another chain's; dropped"),
         ("Pairs another run would change", number(diagnostics["n_changes_expected"]), "expected, with another seed"),

@@ -113,6 +113,18 @@ def test_what_goes_with_the_data_is_not_told(filter, theta, n_experiments, noise
         fit(filter, X, Y, noise_std=noise_std)
 
 
+@pytest.mark.parametrize("n_experiments", [4, 20])
+@pytest.mark.parametrize(("filter", "theta"), [(HeatDiffusionFilter(), [0.4]), (PolynomialFilter(2), [0.5, 0.3, 0.1])])
+def test_exact_data_are_no_reason_to_doubt_the_filter(filter, theta, n_experiments):
+    """What is left of the outputs is rounding, which depends on the inputs and is above ridge's error."""
+    X, Y = data(n_experiments, 0.0, filter, theta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = fit(filter, X, Y)
+    np.testing.assert_array_equal(fitted.adjacency_, nx.to_numpy_array(GRAPH))
+
+
 # Filters that are wrong
 
 

@@ -144,13 +144,42 @@ def test_names_of_columns_are_kept(data):
     assert set(fitted.suggest_pairs(3)["source"]) <= set(NAMES)
 
 
+def test_limits_and_inputs_go_by_the_names_of_nodes(data):
+    """Columns of X in another order than those of what is passed later."""
+    X, Y = (pd.DataFrame(values, columns=NAMES) for values in data)
+    fitted = LangevinSystemIdentifier("heat", noise_std=1.0, **SHORT).fit(X[NAMES[::-1]], Y)
+    chosen = fitted.suggest_inputs(low=0, high=pd.Series([9, 0, 0, 0, 0, 0], NAMES), random_state=0)
+    assert chosen["a"].item() == 9
+    assert not chosen.drop(columns="a").to_numpy().any()
+    with pytest.raises(ValueError, match="high and the nodes do not name the same nodes"):
+        fitted.suggest_inputs(low=0, high=pd.Series([9, 0, 0, 0, 0, 0], list("uvwxyz")))
+    in_order, shuffled = X[NAMES[::-1]], X[["c", "a", "f", "b", "e", "d"]]
+    np.testing.assert_array_equal(fitted.information_gain(shuffled), fitted.information_gain(in_order))
+    by_name, by_order = (fitted.suggest_inputs(candidates=rows) for rows in (shuffled, in_order))
+    pd.testing.assert_frame_equal(by_name, by_order)
+    with pytest.raises(ValueError, match="candidates and X at fit do not name the same nodes: missing: 'a'"):
+        fitted.suggest_inputs(candidates=X.rename(columns={"a": "z"}))
+
+
+def test_integers_that_are_names_are_taken_for_names(data):
+    numbers = [30, 5, 4, 3, 2, 0]
+    X, Y = (pd.DataFrame(values, columns=numbers) for values in data)
+    fitted = LangevinSystemIdentifier("heat", noise_std=1.0, **SHORT).fit(X, Y)
+    plain = LangevinSystemIdentifier("heat", noise_std=1.0, **SHORT).fit(*data)
+    np.testing.assert_allclose(
+        fitted.information_gain(X, observed=[30, 3]), plain.information_gain(data[0], observed=[0, 3])
+    )
+    with pytest.raises(ValueError, match="observed holds 1; expected names of columns of X"):
+        fitted.information_gain(X, observed=[1])
+
+
 def test_pairs_are_ranked_by_what_they_settle(fitted):
     table = fitted.suggest_pairs(100)
     assert len(table) == 15
     assert (np.diff(table["information"]) <= 1e-12).all()
     np.testing.assert_allclose(table["information"], table["entropy"] + table["about_others"])
-    # The draws' own share of edges, whose entropy is the pair's.
-    share = fitted.sample(len(fitted.theta_samples_), random_state=0)[0].mean(0)[table["source"], table["target"]]
+    share = fitted.edge_probabilities_[table["source"], table["target"]]
+    np.testing.assert_array_equal(table["probability"], share)
     entropy = -sum(np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0) for q in (share, 1 - share))
     np.testing.assert_allclose(table["entropy"], entropy, atol=1e-9)
     assert len(fitted.suggest_pairs(2)) == 2
@@ -190,17 +219,20 @@ def test_fit_comes_first():
     [
         ({"n_inputs": 0}, ValueError, "n_inputs=0; expected an integer of at least 1"),
         ({"n_inputs": True}, TypeError, "n_inputs=True"),
-        ({"low": 2}, ValueError, "low=2 is above high=1 at node 0"),
+        ({"low": 2}, ValueError, "low is 2 and high is 1 at node 0; expected low <= high"),
         ({"low": np.nan}, ValueError, "low=nan; expected a finite number"),
-        ({"high": [1, 2]}, ValueError, r"high has shape \(2,\); expected a number, or \(6,\)"),
+        ({"high": [1, 2]}, ValueError, r"high has shape \(2,\); expected \(6,\), one number for each"),
+        ({"high": {"a": 1}}, TypeError, "high is a dict; expected a number, an array or a Series"),
         ({"high": "much"}, TypeError, "high='much'"),
         ({"max_nonzero": 0}, ValueError, "max_nonzero=0; expected an integer of at least 1"),
         ({"max_nonzero": 2, "low": 0.5}, ValueError, "max_nonzero=2 leaves nodes without input.* low <= 0 <= high"),
         ({"candidates": np.ones((2, 6)), "n_inputs": 3}, ValueError, "n_inputs=3 but candidates has 2 rows"),
-        ({"candidates": np.ones((2, 5))}, ValueError, "X has 5 features"),
+        ({"candidates": np.ones((2, 5))}, ValueError, r"candidates has shape \(2, 5\); expected \(n_inputs, 6\)"),
+        ({"candidates": [["a"] * 6]}, TypeError, "candidates"),
+        ({"candidates": np.full((2, 6), np.nan)}, ValueError, "candidates holds the value nan; expected finite"),
         ({"observed": []}, ValueError, r"observed=\[\]; expected a list of nodes"),
-        ({"observed": [0, 6]}, ValueError, "observed must be different integers from 0 to 5"),
-        ({"observed": [1, 1]}, ValueError, "observed must be different integers"),
+        ({"observed": [0, 6]}, ValueError, "observed holds the nodes 0, 6, .* different integers from 0 to 5"),
+        ({"observed": [1, 1]}, ValueError, "observed holds the nodes 1, 1, .* different integers"),
         ({"observed": ["a"]}, ValueError, "observed=.*the columns of X have no names"),
         ({"observed": "all"}, ValueError, "observed='all'; expected a list"),
     ],
@@ -211,7 +243,7 @@ def test_wrong_arguments_are_named(arguments, error, message, fitted):
 
 
 def test_wrong_inputs_and_numbers_are_named(fitted):
-    with pytest.raises(ValueError, match="X has 5 features"):
+    with pytest.raises(ValueError, match=r"X has shape \(1, 5\); expected \(n_inputs, 6\)"):
         fitted.information_gain(np.ones((1, 5)))
     with pytest.raises(ValueError, match="n_pairs=0; expected an integer of at least 1"):
         fitted.suggest_pairs(0)

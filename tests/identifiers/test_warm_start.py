@@ -90,6 +90,12 @@ def test_one_more_experiment_takes_fewer_steps_and_finds_the_graph(data):
     assert identifier.theta_[0] == pytest.approx(0.5, abs=0.05)
 
 
+def test_the_report_tells_where_the_chains_come_from(data, tmp_path):
+    identifier, path = LangevinSystemIdentifier("heat", **SHORT), tmp_path / "report.html"
+    for words in ("each from its own random start", "continued from those of the previous fit"):
+        assert words in identifier.fit(*data).report(path).read_text(encoding="utf-8")
+
+
 def test_known_pairs_may_change(data):
     X, Y, known = data
     identifier = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y)
@@ -97,6 +103,19 @@ def test_known_pairs_may_change(data):
         identifier.fit(X, Y, now)
         np.testing.assert_array_equal(identifier.adjacency_, RING)
         assert identifier.known_edges_.n_unknown == now.n_unknown
+
+
+@pytest.mark.parametrize("lost", ["experiments", "outputs", "known pairs"])
+def test_with_less_evidence_it_starts_at_random(lost, data):
+    """Chains that go on from a narrow posterior would take long to fill a wide one."""
+    X, Y, known = data
+    less = {
+        "experiments": (X[:2], Y[:2], known),
+        "outputs": (X, np.where(np.arange(20)[:, None] < 3, Y, np.nan), known),
+        "known pairs": (X, Y, None),
+    }[lost]
+    identifier = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y, known).fit(*less)
+    assert_same_state(identifier, clone(identifier).fit(*less))
 
 
 def test_the_same_exact_posterior_is_found(data):
@@ -191,6 +210,13 @@ def test_other_nodes_are_refused_by_name(data):
     names = list("abcdefgh")
     with pytest.raises(ValueError, match=r"nodes is now 8 \('a', 'b', 'c', ...\) and the last fit had 8"):
         identifier.fit(pd.DataFrame(X, columns=names), pd.DataFrame(Y, columns=names))
+
+
+def test_another_order_of_columns_is_refused(data):
+    X, Y = (pd.DataFrame(values, columns=list("abcdefgh")) for values in data[:2])
+    identifier = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y)
+    with pytest.raises(ValueError, match="the columns of X are in another order than in the last fit"):
+        identifier.fit(X[list("hgfedcba")], Y)
 
 
 def test_annealing_alone_has_nothing_to_go_on_from(data):

@@ -55,7 +55,7 @@ def test_first_prior_is_taken_where_nothing_is_known():
 def test_general_hands_over_to_the_prior_for_grids_on_grids_alone():
     general, *others = resolve_priors("general")
     assert len(others) == 2
-    (grids,) = (prior for prior in others if prior.size_range_ == load_prior("grids").size_range_)
+    (grids,) = (prior for prior in others if prior.name_ == "grids")
     chosen = [
         choose_prior([general, *others], hide_edges(graph, fraction=0.25, random_state=seed), CPU)
         for seed, graph in enumerate(make_grid_graphs(8, random_state=12_345))
@@ -94,8 +94,9 @@ def test_names_and_frozen_priors_go_together(ring):
     ("prior", "error", "words"),
     [
         ([], ValueError, "prior is an empty list"),
-        (["grids", "no such prior"], ValueError, "no shipped prior of that name"),
-        ([ErdosRenyiPrior(0.2), 3], TypeError, "prior is a int; expected a GraphPrior"),
+        (["grids", "no such prior"], ValueError, "its item 1 cannot be used: prior='no such prior' is no shipped"),
+        ([ErdosRenyiPrior(0.2), 3], TypeError, "its item 1 cannot be used: prior is a int; expected a GraphPrior"),
+        ([None, "grids"], TypeError, "its item 0 cannot be used: .*use ErdosRenyiPrior"),
         ([ErdosRenyiPrior(0.2), GraphPriorScore()], NotFittedError, "prior is not fitted"),
     ],
 )
