@@ -49,9 +49,13 @@ def _different_nodes(nodes: npt.NDArray[Any], argument: str, n_nodes: int) -> np
 
 
 def nodes_called(nodes: Any, argument: str, node_names: Names | None, n_nodes: int) -> npt.NDArray[np.intp]:
-    """The numbers of some nodes, of which there must be one at least, that are given by numbers or by names."""
+    """The numbers of some nodes, of which there must be one at least, that are given by numbers or by names.
+
+    Where nodes are called by integers, integers are names.
+    """
     expected = "a list of nodes, by their numbers or by the names of X's columns"
-    numbers = np.asarray(_numbers_of(nodes, node_names, argument, expected))
+    are_integers = node_names is not None and all(isinstance(name, Integral) for name in node_names)
+    numbers = np.asarray(_numbers_of(nodes, node_names, argument, expected, integers_are_names=are_integers))
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
         raise ValueError(f"{argument}={nodes!r}; expected {expected}.")
     return _different_nodes(numbers, argument, n_nodes)
@@ -132,14 +136,14 @@ def _is_auto(observed_nodes: Any) -> bool:
     return isinstance(observed_nodes, str) and observed_nodes == "auto"
 
 
-def _numbers_of(given: Any, node_names: Names | None, argument: str, expected: str) -> Any:
+def _numbers_of(
+    given: Any, node_names: Names | None, argument: str, expected: str, integers_are_names: bool = False
+) -> Any:
     """Nodes that are given by their names turned into their numbers, and all else as it is."""
     if isinstance(given, str) or not isinstance(given, Iterable):
         return given
     nodes = tuple(given)
-    # Where columns are called by integers, an integer is a name.
-    are_named = node_names is not None and all(isinstance(name, Integral) for name in node_names)
-    if all(isinstance(node, Integral) for node in nodes) and not are_named:
+    if all(isinstance(node, Integral) for node in nodes) and not integers_are_names:
         return given
     if node_names is None or not all(isinstance(node, Hashable) for node in nodes):
         without = "; the columns of X have no names" if node_names is None else ""
