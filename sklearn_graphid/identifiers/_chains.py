@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from joblib import Parallel, delayed
-from scipy.special import logit
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
-from ..priors import GraphPrior
-from ..priors._trust import Trust, known_density
+from ..priors import ErdosRenyiPrior, GraphPrior
+from ..priors._trust import Trust, density_from_known
 from ..samplers import (
     ChainRNG,
     ChainState,
     Denoiser,
+    DensityLaw,
     Draw,
     Kernel,
     Problem,
@@ -29,6 +29,7 @@ from ..samplers import (
     StepInfo,
     TemperedDenoiser,
     TrustLaw,
+    density_of,
     initial_state,
     run_kernels,
     trust_of,
@@ -105,23 +106,26 @@ class SamplingTask:
     def denoiser(self, n_chains: int, rng: RandomSource) -> Denoiser:
         """The prior's denoiser for many chains, told what is known and corrected by the evidence beside it.
 
-        Where the prior is not to be taken as it is, every chain draws its trust from what the known pairs say.
+        Where the prior is not to be taken as it is, every chain draws its trust and the density of the unknown pairs
+        from what the known pairs say.
         """
         known = self.experiments.known
         if not known.n_unknown:
             return _unchanged
         dtype = torch.float32
-        mask = torch.tensor(known.mask, dtype=dtype, device=self.device)
-        denoise = self.prior.bind(known.n_nodes, self.device, dtype, mask)
-        # What is left of a prior that is not trusted: the density, and the evidence beside.
-        reference = torch.full_like(mask, float(logit(known_density(known))))
-        if self.evidence is not None:
-            evidence = torch.tensor(self.evidence, dtype=dtype, device=self.device)
-            denoise, reference = _with_evidence(denoise, evidence), reference + evidence
-        if self.trust is None:
-            return denoise
-        law = TrustLaw(*(torch.tensor(part, dtype=dtype, device=self.device) for part in self.trust))
-        return TemperedDenoiser.of_law(denoise, reference, law, n_chains, rng)
+
+        def tensors(parts: Iterable[npt.NDArray[Any]]) -> list[Tensor]:
+            return [torch.tensor(part, dtype=dtype, device=self.device) for part in parts]
+
+        (mask,) = tensors([known.mask])
+        (evidence,) = tensors([np.zeros(known.mask.shape) if self.evidence is None else self.evidence])
+        has_prior = not (isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is None)
+        denoise = self.prior.bind(known.n_nodes, self.device, dtype, mask) if has_prior else None
+        if denoise is not None and self.trust is None:
+            return denoise if self.evidence is None else _with_evidence(denoise, evidence)
+        law = TrustLaw(*tensors(Trust.of(0.0) if self.trust is None else self.trust))
+        density_law = DensityLaw(*tensors(density_from_known(known)))
+        return TemperedDenoiser.of_laws(denoise, evidence, law, density_law, n_chains, rng)
 
 
 def problem_of(
@@ -193,14 +197,20 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
             if reader is not None and reader(*told):
                 break
-        return _joined_draws(draws, trace, trust_of(denoise))
+        return _joined_draws(draws, trace, trust_of(denoise), density_of(denoise))
 
 
 def _joined_draws(
-    draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]], first_trust: Tensor | None
+    draws: list[Draw],
+    trace: list[tuple[int, StepInfo, Tensor]],
+    first_trust: Tensor | None,
+    first_density: Tensor | None,
 ) -> ChainDraws:
     if first_trust is None:
         first_trust = torch.ones_like(draws[-1].log_likelihood)
+    if first_density is None:
+        first_density = torch.full_like(draws[-1].log_likelihood, torch.nan)
+    infos = [info for _, info, _ in trace[-len(draws) :]]
 
     def stacked(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
         return np.stack([_numpy(tensor) for tensor in tensors], axis=1)
@@ -209,7 +219,8 @@ def _joined_draws(
         graphs=stacked([draw.graphs for draw in draws]).astype(np.int8),
         theta=stacked([draw.theta for draw in draws]),
         noise_std=stacked([draw.noise_std for draw in draws]),
-        trust=stacked([first_trust if info.trust is None else info.trust for _, info, _ in trace[-len(draws) :]]),
+        trust=stacked([first_trust if info.trust is None else info.trust for info in infos]),
+        density=stacked([first_density if info.density is None else info.density for info in infos]),
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),

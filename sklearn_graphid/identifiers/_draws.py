@@ -20,6 +20,7 @@ class ChainDraws(NamedTuple):
     theta: FloatArray  # (chains, draws, parameters)
     noise_std: FloatArray  # (chains, draws)
     trust: FloatArray  # (chains, draws) in the prior
+    density: FloatArray  # (chains, draws) of the unknown pairs; nan where it is not drawn
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)

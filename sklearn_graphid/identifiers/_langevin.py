@@ -17,7 +17,7 @@ from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_priors
 from ..priors._choice import choose_prior
-from ..priors._trust import Trust, known_density, trust_from_known
+from ..priors._trust import Trust, trust_from_known
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
@@ -60,8 +60,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
         name of a shipped prior (see `load_prior`), or a closed-form prior. With a list, the first prior is used unless
         the known pairs clearly favour another one; `prior_` is the prior that was used. "general" compares the other
-        shipped priors in the same way. With None, pairs are independent, and edges are as frequent as among the known
-        pairs.
+        shipped priors in the same way. With None, unknown pairs are independent, and the share of edges among them is
+        sampled with the rest, see `density_`.
     prior_trust : "sample" or float from 0 to 1, default="sample"
         How far to trust the prior. Its log-odds l of a pair are replaced by l0 + prior_trust (l - l0), where l0 is what
         `prior=None` would use; 1 uses the prior unchanged. With "sample", the trust is sampled with the rest: its
@@ -172,6 +172,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The filter that was used.
     prior_ : GraphPrior
         The prior that was used.
+    density_ : float
+        Share of edges among the unknown pairs: the posterior mean, see `density_interval`. Without a prior it is
+        sampled with the rest, as the probability with which every unknown pair is an edge; `ErdosRenyiPrior(p)` fixes
+        it. nan if all pairs are known.
     prior_trust_ : float
         How far the prior was trusted, from 0 to 1: the posterior mean, or the value given.
     node_names_ : list
@@ -264,7 +268,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
-            return ErdosRenyiPrior(known_density(known))
+            return ErdosRenyiPrior()
         priors = [member.for_nodes(known.names) for member in resolve_priors(self.prior)]
         for member in priors:
             _check_prior(member, known, is_one_of_several=len(priors) > 1)

@@ -303,6 +303,22 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
         return weight_intervals(self._draws.pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
 
+    def density_interval(self, level: float = 0.9) -> FloatArray:
+        """Central credible interval of the density of the unknown pairs, see `density_`.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            The probability that the density lies inside.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper end; both are what was given with `ErdosRenyiPrior(p)`.
+        """
+        check_is_fitted(self)
+        return central_interval(self._draws.pooled(self._draws.density), level)
+
     def noise_std_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible interval of the noise level.
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils._findings import Finding
 from .._utils._numbers import FloatArray
 from ..graphs import KnownEdges
-from ..priors import GraphPrior
+from ..priors import ErdosRenyiPrior, GraphPrior
 from ..samplers import stuck_chains, weights_of_chains
 from ._chains import SamplingTask
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
@@ -45,6 +45,7 @@ class PosteriorResult(Identification):
     noise_std_per_node: FloatArray  # (nodes,)
     prior: GraphPrior
     prior_trust: float
+    density: float
     draws: ChainDraws = field(metadata={"private": True})
     sought: SoughtSystem = field(metadata={"private": True})
     n_measured_by_draws: int = field(metadata={"private": True})  # outputs that the draws are based on
@@ -98,7 +99,7 @@ def result_of(
     stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
     draws = selected_chains(draws, ~stuck)
     weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
-    draws = draws._replace(weight=weight)
+    draws = draws._replace(weight=weight, density=_density(draws, task.prior))
     theta_samples = draws.pooled(draws.theta)
     # What was given is reported as it was given, and not as single precision has it.
     given = task.noise.noise_std
@@ -124,6 +125,7 @@ def result_of(
         noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
         prior=task.prior,
         prior_trust=prior_trust,
+        density=float(draws.mean_of_chains(draws.density.mean(1))),
         diagnostics=diagnostics,
         draws=draws,
         sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
@@ -140,6 +142,15 @@ def result_of(
         return PosteriorResult(**common)
     spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std
     return WeightedResult(**common, weights=point.weights, weights_std=spread)
+
+
+def _density(draws: ChainDraws, prior: GraphPrior) -> FloatArray:
+    """The density (chains, draws) of the unknown pairs: drawn, given, or the share of edges in a draw."""
+    if not draws.graphs.shape[-1]:
+        return np.full_like(draws.density, np.nan)
+    given = prior.p if isinstance(prior, ErdosRenyiPrior) else None
+    shares = draws.graphs.mean(-1) if given is None else np.full_like(draws.density, given)
+    return np.where(np.isnan(draws.density), shares, draws.density)
 
 
 def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointEstimate:

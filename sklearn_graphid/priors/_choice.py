@@ -3,7 +3,8 @@
 What is known of the graph is hidden, an eighth at a time, and every prior is asked about it, as for the trust in a
 prior (see `_trust`). The first of the priors is the one that is believed in. Another takes its place if it makes the
 known pairs more probable by a factor that is not chance, even though a product over pairs counts some evidence twice.
-Less evidence is asked for where the other prior was trained on graphs of this size.
+Less evidence is asked for where the other prior was trained on graphs of this size. Known pairs of one kind only,
+such as edges alone, bear out the prior of the densest graphs, whatever they are, and are not asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.special import log_expit
 
 from ..graphs import KnownEdges
 from ._base import GraphPrior
-from ._trust import held_out_log_odds
+from ._trust import has_both_kinds, held_out_log_odds
 
 __all__ = ["choose_prior"]
 
@@ -43,7 +44,7 @@ def choose_prior(priors: Sequence[GraphPrior], known: KnownEdges, device: torch.
     GraphPrior
         One of them.
     """
-    if len(priors) == 1 or not known.known_pairs().n_free:
+    if len(priors) == 1 or not has_both_kinds(known):
         return priors[0]
     is_edge = known.known_pairs().gather(known.values) > 0
     fits = []

@@ -19,6 +19,13 @@ from ._base import Denoiser, GraphPrior
 __all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_denoiser"]
 
 
+# The law of an unknown density: as if so many edges and non-edges had been seen before. Chosen on development graphs
+# with densities of .05 to .5, of which edges alone, non-edges alone, nothing or a random half was known; see
+# benchmarks/results/first_day.md.
+EDGES_BEFORE, NON_EDGES_BEFORE = 0.5, 1.5
+_N_DENSITIES = 129  # of a sum over log-odds from -16 to 16
+
+
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
     """The exact denoiser of independent pairs: own evidence (a~ - 1/2) / sigma^2 plus prior log-odds."""
     off_diagonal = 1 - torch.eye(len(log_odds), dtype=log_odds.dtype, device=log_odds.device)
@@ -69,8 +76,9 @@ class ErdosRenyiPrior(_IndependentPairs):
 
     Parameters
     ----------
-    p : float, default=0.1
-        Probability of an edge, strictly between 0 and 1.
+    p : float or None, default=None
+        Probability of an edge, strictly between 0 and 1. None: unknown. Identifiers then sample it with the rest, see
+        `density_`; `denoise` and `score_function` take it to be the share of edges that the noisy graph suggests.
 
     Examples
     --------
@@ -82,14 +90,33 @@ class ErdosRenyiPrior(_IndependentPairs):
      [0.2 0. ]]
     """
 
-    def __init__(self, p: float = 0.1):
+    def __init__(self, p: float | None = None):
         self.p = p
 
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
-        if not isinstance(self.p, Real) or not 0 < self.p < 1:
-            raise ValueError(f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1.")
+        if self.p is None:
+            return _denoiser_of_any_density
+        if isinstance(self.p, bool) or not isinstance(self.p, Real) or not 0 < self.p < 1:
+            raise ValueError(
+                f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1, or None."
+            )
         p = torch.full((n_nodes, n_nodes), self.p, dtype=dtype, device=device)
         return independent_denoiser(torch.logit(p))
+
+
+def _denoiser_of_any_density(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+    """The exact denoiser of independent pairs whose density is unknown, by a sum over densities."""
+    own = ((adjacency - 0.5) / sigma**2)[..., None]
+    log_odds = torch.linspace(-16, 16, _N_DENSITIES, dtype=adjacency.dtype, device=adjacency.device)
+    softplus, off_diagonal = torch.nn.functional.softplus, 1 - torch.eye(adjacency.shape[-1]).to(adjacency)
+    # Each pair's evidence for a density is the mean of exp(own) over edge and non-edge; both entries are one pair.
+    is_mirrored = (adjacency == adjacency.mT).all(-1).all(-1)
+    fits = ((softplus(own + log_odds) - softplus(log_odds)) * off_diagonal[..., None]).sum((-3, -2))
+    fits = fits * torch.where(is_mirrored, 0.5, 1.0)[:, None]
+    # The law of the log-odds: the Beta law's density times p (1 - p).
+    law = EDGES_BEFORE * log_odds - (EDGES_BEFORE + NON_EDGES_BEFORE) * softplus(log_odds)
+    weight = (fits + law).softmax(-1)[:, None, None]
+    return (torch.sigmoid(own + log_odds) * weight).sum(-1) * off_diagonal
 
 
 class StochasticBlockPrior(_IndependentPairs):

@@ -22,9 +22,18 @@ from .._utils._torch import torch_threads
 from ..graphs import KnownEdges
 from ..nn import NO_VALUE
 from ._base import GraphPrior
+from ._closed_form import EDGES_BEFORE, NON_EDGES_BEFORE
 from ._surprise import hidden_folds
 
-__all__ = ["Trust", "held_out_log_odds", "known_density", "trust_from_known"]
+__all__ = [
+    "Density",
+    "Trust",
+    "density_from_known",
+    "has_both_kinds",
+    "held_out_log_odds",
+    "known_density",
+    "trust_from_known",
+]
 
 _VALUES = np.linspace(0, 1, 11)
 # Who passes a prior believes in it. With less belief, chance alone costs priors that fit some of their trust: on unseen
@@ -32,6 +41,8 @@ _VALUES = np.linspace(0, 1, 11)
 # would hardly count.
 _BELIEF_IN_FULL = 0.8
 _SMALLEST_PROBABILITY = 1e-6
+# How probable it is beforehand that known pairs of both kinds are a random sample.
+_BELIEF_IN_SAMPLE = 0.5
 
 
 class Trust(NamedTuple):
@@ -49,6 +60,38 @@ class Trust(NamedTuple):
     def mean(self) -> float:
         """The expected trust."""
         return float(np.exp(self.log_probability) @ self.values)
+
+
+class Density(NamedTuple):
+    """Law of the share of edges among the unknown pairs: a mixture of Beta laws, as logarithms of their weights, edges
+    and non-edges.
+    """
+
+    log_weight: FloatArray  # (components,)
+    edges: FloatArray  # (components,)
+    non_edges: FloatArray  # (components,)
+
+
+def has_both_kinds(known: KnownEdges) -> bool:
+    """Whether edges and non-edges are known; pairs of one kind only are no sample of all pairs."""
+    values = known.known_pairs().gather(known.values)
+    return bool((values > 0).any() and (values == 0).any())
+
+
+def density_from_known(known: KnownEdges) -> Density:
+    """The law of the density of the unknown pairs before the data are seen.
+
+    Known pairs may be a random sample of all pairs, and then they tell the density; or they were chosen, such as edges
+    that somebody has seen or pairs that somebody has ruled out, and then they tell nothing. Which of the two it is
+    follows from the density that the data ask for. Known pairs of one kind only were chosen.
+    """
+    values = known.known_pairs().gather(known.values)
+    n_edges, n_others = float(values.sum()), float(len(values) - values.sum())
+    if not has_both_kinds(known):
+        return Density(np.zeros(1), np.array([EDGES_BEFORE]), np.array([NON_EDGES_BEFORE]))
+    log_weight = np.log([1 - _BELIEF_IN_SAMPLE, _BELIEF_IN_SAMPLE])
+    counts = np.array([[EDGES_BEFORE, NON_EDGES_BEFORE], [EDGES_BEFORE + n_edges, NON_EDGES_BEFORE + n_others]])
+    return Density(log_weight, *counts.T)
 
 
 def known_density(known: KnownEdges) -> float:
@@ -72,13 +115,13 @@ def trust_from_known(prior: GraphPrior, known: KnownEdges, device: torch.device)
     Returns
     -------
     Trust
-        What it was beforehand, where nothing is known.
+        What it was beforehand, where nothing is known, or pairs of one kind only: these were chosen, and how probable
+        the prior makes edges says nothing of it.
     """
     n_others = len(_VALUES) - 1
     log_weight = np.log(np.append(np.full(n_others, (1 - _BELIEF_IN_FULL) / n_others), _BELIEF_IN_FULL))
-    pairs = known.known_pairs()
-    if pairs.n_free:
-        is_edge = pairs.gather(known.values) > 0
+    if has_both_kinds(known):
+        is_edge = known.known_pairs().gather(known.values) > 0
         density = logit(known_density(known))
         log_odds = density + _VALUES[:, None] * (held_out_log_odds(prior, known, device) - density)
         log_weight = log_weight + log_expit(np.where(is_edge, log_odds, -log_odds)).sum(1)

@@ -125,7 +125,7 @@ def _prior_itself_in_words(estimator: BaseSystemIdentifier, surprise: float | No
     if "prior" not in parameters:
         return "none"
     if parameters["prior"] is None:
-        return "pairs are independent, with the share of edges among the known pairs"
+        return "pairs are independent, and the share of edges among the unknown ones is estimated"
     prior = estimator.prior_
     if not isinstance(prior, GraphPriorScore) or surprise is None:
         return shortened(" ".join(repr(parameters["prior"]).split()), LONGEST_SETTING)

@@ -29,7 +29,7 @@ from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
 from ._strengths import StrengthKernel
 from ._sweeps import SweepKernel
-from ._tempering import TemperedDenoiser, TrustLaw, trust_of
+from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "ChainRNG",
     "ChainState",
     "Denoiser",
+    "DensityLaw",
     "Draw",
     "GaussianSlab",
     "Kernel",
@@ -57,6 +58,7 @@ __all__ = [
     "adam_step",
     "bulk_sample_size",
     "chain_standard_error",
+    "density_of",
     "expected_changes",
     "fit_theta",
     "initial_state",

@@ -11,7 +11,7 @@ from torch import Tensor
 from ._kernel import Denoiser, RandomSource
 from ._problem import Problem
 from ._swaps import Swap, prior_gain_of_swap
-from ._tempering import PriorOdds, log_weight_of_trust, of_chains, redraw_trust
+from ._tempering import PriorOdds, TemperedDenoiser, log_weight_of_prior, of_chains, redraw_prior
 
 __all__ = ["GraphOdds"]
 
@@ -44,10 +44,15 @@ class GraphOdds:
         is_uncertain = numbers < problem.n_unknown
         return cls(problem.of_presence(), denoise, sigma, has_independent_pairs, is_exact, is_uncertain, table)
 
-    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource, redraws_trust: bool = False) -> GraphOdds:
+    @property
+    def is_settled(self) -> bool:
+        """Whether the table stays as it is, whatever the graphs are."""
+        return self.has_independent_pairs and not isinstance(self.denoise, TemperedDenoiser)
+
+    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource, redraws_prior: bool = False) -> GraphOdds:
         """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn.
 
-        Trust in the prior is drawn given these graphs, if they are draws themselves and no mere start.
+        Density and trust in the prior are drawn given these graphs, if they are draws themselves and no mere start.
         """
         pairs = self._pairs(is_edge)
         normal, order = rng.normal(pairs.shape[1]).to(pairs), rng.uniform(pairs.shape[1]).argsort(1)
@@ -60,8 +65,8 @@ class GraphOdds:
         else:
             odds = self._odds_in_parts(pairs, normal, order.chunk(n_parts, 1))
         denoise = self.denoise
-        if redraws_trust:
-            denoise, odds = redraw_trust(self.problem, denoise, odds, pairs, rng)
+        if redraws_prior:
+            denoise, odds = redraw_prior(denoise, odds, pairs, rng)
         return replace(self, denoise=denoise, table=_widened(odds.log_odds, self.table))
 
     def of_chains(self, chains: Tensor) -> GraphOdds:
@@ -92,7 +97,7 @@ class GraphOdds:
         """Log-probability (chains,) of the graphs and of the trust in the prior, as far as the table tells."""
         log_odds = torch.where(is_edge, self.table, -self.table)
         of_graphs = (torch.nn.functional.logsigmoid(log_odds) * self.is_uncertain).sum(1)
-        return of_graphs + log_weight_of_trust(self.denoise)
+        return of_graphs + log_weight_of_prior(self.denoise)
 
     def _pairs(self, is_edge: Tensor) -> Tensor:
         return is_edge[:, : self.problem.n_unknown].to(self.problem.base)

@@ -68,6 +68,7 @@ class StepInfo(NamedTuple):
     log_prior: Tensor  # (chains,) of the unknown pairs, up to a constant; zero where the kernel does not tell
     origin: Tensor | None = None  # (chains,) the chain that each goes back to, where chains may restart from others
     trust: Tensor | None = None  # (chains,) in the prior, where the kernel draws it
+    density: Tensor | None = None  # (chains,) of the unknown pairs, where the kernel draws it
 
 
 class Draw(NamedTuple):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
 from ._problem import Problem
+from ._tempering import density_of, start_density
 from ._theta import AdamState, adam_step, sample_noise_std, sample_theta
 
 __all__ = ["LangevinKernel", "LangevinState", "langevin_step"]
@@ -39,6 +40,7 @@ class LangevinState(NamedTuple):
 
     chain: ChainState
     adam: AdamState
+    denoise: Denoiser  # with the density that every chain has now
     level: int
 
 
@@ -81,12 +83,12 @@ class LangevinKernel(Kernel):
         """Nothing: the first annealing levels forget where the chains were."""
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> LangevinState:
-        return LangevinState(chain, AdamState.zeros_like(chain.theta), 0)
+        return LangevinState(chain, AdamState.zeros_like(chain.theta), denoise, 0)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: LangevinState, rng: RandomSource
     ) -> tuple[LangevinState, StepInfo]:
-        chain, adam, level = state
+        chain, adam, denoise, level = state
         sigma = self.sigmas[level]
         for number in range(self.n_steps_per_level):
             if number % _STEPS_BETWEEN_CURVATURES == 0:
@@ -101,8 +103,10 @@ class LangevinKernel(Kernel):
             if is_due or self.theta_learning_rate is not None:
                 chain, adam = self._update_theta(problem, chain, adam, rng)
         log_likelihood = problem.log_likelihood(problem.assemble(chain.pairs), chain.theta, chain.noise_std)
-        info = StepInfo(sigma, _rounded(chain.pairs), log_likelihood, torch.zeros_like(log_likelihood))
-        return LangevinState(chain, adam, level + 1), info
+        graphs, nothing = _rounded(chain.pairs), torch.zeros_like(log_likelihood)
+        denoise = start_density(denoise, graphs, rng)
+        info = StepInfo(sigma, graphs, log_likelihood, nothing, density=density_of(denoise))
+        return LangevinState(chain, adam, denoise, level + 1), info
 
     def draw(self, problem: Problem, state: LangevinState, info: StepInfo) -> Draw:
         # The last step of the algorithm: every pair is projected onto 0 or 1.

@@ -27,7 +27,7 @@ from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
 from ._strength_moves import flip, leap, redraw_strengths, shift_one, swap
 from ._strength_posterior import Position, StrengthPosterior
-from ._tempering import trust_of
+from ._tempering import density_of, trust_of
 from ._theta import fit_theta, noise_std_from, theta_precision
 
 __all__ = ["StrengthKernel", "StrengthState"]
@@ -129,7 +129,7 @@ class StrengthKernel(Kernel):
         odds = odds.asked(rng.uniform(n_free) < 0.5, self.n_parts, rng)
         start = self._resumed_start if self.resumes else self._start
         is_edge, z, theta, noise_std = start(problem, odds, law, chain, rng)
-        if not self.has_independent_pairs:
+        if not odds.is_settled:
             odds = odds.asked(is_edge, self.n_parts, rng)
         posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)
         deviation = rng.normal(n_free + theta.shape[1])
@@ -142,8 +142,8 @@ class StrengthKernel(Kernel):
     ) -> tuple[StrengthState, StepInfo]:
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
         odds, position = state.odds, state.position
-        if not self.has_independent_pairs:
-            odds = odds.asked(position.view.fit.is_edge, self.n_parts, rng, redraws_trust=state.n_sweeps > 0)
+        if not odds.is_settled:
+            odds = odds.asked(position.view.fit.is_edge, self.n_parts, rng, redraws_prior=state.n_sweeps > 0)
         noise_std = state.chain.noise_std
         if not is_on_the_way and self.noise_std is not None:
             noise_std = torch.full_like(noise_std, self.noise_std)
@@ -173,6 +173,7 @@ class StrengthKernel(Kernel):
             log_prior=log_evidence - at_draw,
             origin=state.origin,
             trust=trust_of(odds.denoise),
+            density=density_of(odds.denoise),
         )
         state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
         if is_on_the_way:

@@ -222,9 +222,13 @@ def _drawn(log_odds: Tensor, uniform: Tensor) -> Tensor:
 def prior_gain_of_swap(problem: Problem, denoise: Denoiser, copy: Tensor, swap: Swap, sigma: float) -> Tensor:
     """Log-ratio (chains,) of the prior after and before a swap, given a copy with noise on the two pairs alone."""
     if isinstance(denoise, TemperedDenoiser):
-        in_full = prior_gain_of_swap(problem, denoise.denoise, copy, swap, sigma)
-        without = swap.added_minus_taken((copy - 0.5) / sigma**2 + problem.gather(denoise.reference))
-        return denoise.trust * in_full + (1 - denoise.trust) * without
+        # The density counts as much for one pair as for the other.
+        beside = swap.added_minus_taken((copy - 0.5) / sigma**2 + problem.gather(denoise.evidence).expand_as(copy))
+        if denoise.prior is None:
+            return beside
+        own = swap.added_minus_taken((copy - 0.5) / sigma**2)
+        in_full = prior_gain_of_swap(problem, denoise.prior, copy, swap, sigma)
+        return beside + denoise.trust * (in_full - own)
     first = swap.taken[:, None]
     noisy = torch.zeros_like(copy).scatter(1, swap.both, 1.0)
     told = noisy.scatter(1, first, 0.0)

@@ -6,7 +6,8 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 1. a noisy copy: the graph plus Gaussian noise of standard deviation sigma on the pairs of the part, an exact draw;
 2. the denoiser, told that all other pairs are known, turns the copy into log-odds for every pair of the part;
 3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
-4. theta, then the noise level, are drawn given the graph, and so is the trust in the prior (see `_tempering`).
+4. theta, then the noise level, are drawn given the graph, and so are the density of the unknown pairs and the trust in
+   the prior (see `_tempering`).
 
 A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Some chains start from a fit of the
 relaxed matrix (see `_relaxed_fit`), and before the draws begin, chains that have fallen far behind go on from where a
@@ -34,7 +35,7 @@ from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._relaxed_fit import fit_some_chains
 from ._swaps import SwappedGraphs, swap_once
-from ._tempering import PriorOdds, log_weight_of_trust, of_chains, redraw_trust, trust_of
+from ._tempering import PriorOdds, density_of, log_weight_of_prior, of_chains, redraw_prior, start_density, trust_of
 from ._theta import (
     fit_theta,
     log_marginal_likelihood,
@@ -132,6 +133,7 @@ class SweepKernel(Kernel):
         chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
         origin = torch.arange(len(chain.pairs), device=chain.pairs.device)
         nothing = torch.zeros_like(chain.pairs)
+        denoise = start_density(denoise, chain.pairs, rng)
         return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, 0)
 
     def step(
@@ -163,9 +165,10 @@ class SweepKernel(Kernel):
         # What a flip would gain, seen from the pair as it stands now.
         flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / self.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
-        log_prior = _log_prior(chain.pairs, prior.log_odds) + log_weight_of_trust(denoise)
-        denoise, prior = redraw_trust(problem, denoise, prior, chain.pairs, rng)
-        info = StepInfo(self.sigma, probability, log_likelihood, log_prior, state.origin, trust_of(denoise))
+        log_prior = _log_prior(chain.pairs, prior.log_odds) + log_weight_of_prior(denoise)
+        denoise, prior = redraw_prior(denoise, prior, chain.pairs, rng)
+        drawn = trust_of(denoise), density_of(denoise)
+        info = StepInfo(self.sigma, probability, log_likelihood, log_prior, state.origin, *drawn)
         state = SweepState(chain, gain, prior, denoise, state.origin, state.n_sweeps + 1)
         if is_on_the_way and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
             state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())

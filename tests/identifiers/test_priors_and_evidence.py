@@ -15,19 +15,61 @@ from sklearn_graphid.datasets import make_grid_graphs, make_system
 from sklearn_graphid.filters import PolynomialFilter
 
 
-def test_prior_of_nothing_known_is_even(quick, ring_experiments):
-    """A filter of order 0 does not see the graph, so the posterior is the prior: one half where nothing is known."""
-    quick.set_params(filter=PolynomialFilter(0), n_chains=64).fit(*ring_experiments)
-    # A chain's share varies by 0.3, so the standard error is 0.04; five of these, one false alarm in 100,000 runs.
-    np.testing.assert_allclose(quick.edge_probabilities_[np.triu_indices(6, 1)], 0.5, atol=0.2)
+def known_of(edges, others):
+    """What is known of six nodes: some edges and some pairs that are none."""
+    partial = np.full((6, 6), np.nan)
+    for value, pairs in ((1, edges), (0, others)):
+        for i, j in pairs:
+            partial[i, j] = partial[j, i] = value
+    return KnownEdges.from_array(partial)
 
 
-def test_prior_of_none_is_the_density_of_the_known_pairs(quick, ring, ring_known, ring_experiments):
-    rows, columns = np.nonzero(np.triu(ring_known.mask, 1))
-    density = (ring[rows, columns].sum() + 1) / (len(rows) + 2)
+EDGES, OTHERS = [(0, 1), (1, 2), (2, 3)], [(0, 2), (0, 3), (0, 4), (1, 3), (1, 4), (1, 5)]
+
+
+@pytest.mark.parametrize(("edges", "others"), [([], []), (EDGES, []), ([], OTHERS), (EDGES, OTHERS)])
+def test_density_without_data_has_its_prior_law(edges, others, ring_experiments):
+    """A filter of order 0 does not see the graph, so the posterior of the density is its prior.
+
+    Its mean is 1/4 = 0.5 / (0.5 + 1.5) where known pairs are of one kind or there are none; with both, it is the mean
+    of that and of (0.5 + 3) / (2 + 9). Its standard deviation is at most 0.25, and draws of a chain are worth one at
+    least: 4.5 standard errors of 400 chains, and a false alarm in 35,000 runs for four cases.
+    """
+    fitted = LangevinSystemIdentifier(PolynomialFilter(0), random_state=0, **{**SHORT, "n_chains": 400})
+    fitted.fit(*ring_experiments, known_of(edges, others))
+    expected = 0.5 * (0.25 + 3.5 / 11) if edges and others else 0.25
+    assert fitted.density_ == pytest.approx(expected, abs=4.5 * 0.25 / 20)
+    unknown = fitted.known_edges_.unknown_pairs()
+    assert fitted.edge_probabilities_[unknown].mean() == pytest.approx(expected, abs=4.5 * 0.25 / 20)
+    low, high = fitted.density_interval(0.9)
+    assert 0 <= low < fitted.density_ < high <= 1
+
+
+def test_a_density_that_is_given_stays(quick, ring_known, ring_experiments):
+    fitted = quick.set_params(prior=ErdosRenyiPrior(0.3)).fit(*ring_experiments, ring_known)
+    assert fitted.density_ == 0.3
+    np.testing.assert_array_equal(fitted.density_interval(), [0.3, 0.3])
+
+
+def test_prior_of_none_is_an_unknown_density(quick, ring_known, ring_experiments):
     by_default = clone(quick).fit(*ring_experiments, ring_known)
-    named = clone(quick).set_params(prior=ErdosRenyiPrior(density)).fit(*ring_experiments, ring_known)
+    named = clone(quick).set_params(prior=ErdosRenyiPrior()).fit(*ring_experiments, ring_known)
     assert_same_state(by_default, named)
+
+
+@pytest.mark.parametrize("kind", ["edges", "non-edges"])
+def test_known_pairs_of_one_kind_do_not_tell_the_density(kind):
+    """Every second edge of a small world is known and nothing else, or the pairs that are far apart are ruled out."""
+    truth = nx.to_numpy_array(nx.watts_strogatz_graph(14, 4, 0.1, seed=1))
+    X, Y = make_system(truth, "heat", [0.5], n_experiments=20, random_state=0)
+    rows, columns = np.nonzero(np.triu(truth) if kind == "edges" else np.triu(truth == 0, 1))
+    mask = np.zeros_like(truth, dtype=bool)
+    mask[rows[::2], columns[::2]] = mask[columns[::2], rows[::2]] = True
+    known = KnownEdges(mask, truth)
+    fitted = LangevinSystemIdentifier("heat", random_state=0, **SHORT).fit(X, Y, known)
+    unknown = known.unknown_pairs()
+    # With the density of the known pairs, nearly all pairs or nearly none would be edges.
+    assert fitted.edge_probabilities_[unknown].sum() == pytest.approx(truth[unknown].sum(), rel=0.3)
 
 
 def test_prior_may_be_frozen_or_not(quick, ring_known, ring_experiments):

@@ -39,6 +39,7 @@ def make_draws(graphs, weight):
         graphs=graphs.astype(np.int8),
         theta=theta,
         noise_std=noise,
+        density=zeros,
         trust=zeros,
         log_likelihood=zeros,
         log_prior=zeros,

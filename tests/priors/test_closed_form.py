@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from scipy.special import betaln, softmax
 from scipy.stats import norm
 from sklearn.base import clone
 
@@ -114,7 +115,24 @@ def test_double_precision_is_used_where_asked_for():
     np.testing.assert_allclose(denoise(torch.tensor(noisy)[None], 0.5)[0].numpy(), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, float("nan"), "0.1", None])
+@pytest.mark.parametrize("directed", [False, True])
+def test_denoiser_of_an_unknown_density_is_that_of_all_graphs(directed):
+    """Graphs of three nodes with m of n edges have the probability B(0.5 + m, 1.5 + n - m) / B(0.5, 1.5) each."""
+    sigma, rng = 0.6, np.random.default_rng(0)
+    places = [(i, j) for i in range(3) for j in range(3) if (i != j if directed else i < j)]
+    noisy = np.zeros((3, 3))
+    for i, j in places:
+        noisy[i, j] = rng.normal(0.5, 0.8)
+        noisy[j, i] = noisy[j, i] if directed else noisy[i, j]
+    values = np.array([noisy[place] for place in places])
+    bits = np.array(list(product([0, 1], repeat=len(places))))
+    log_prior = betaln(0.5 + bits.sum(1), 1.5 + (1 - bits).sum(1))
+    weight = softmax(log_prior - 0.5 * ((values - bits) ** 2).sum(1) / sigma**2)
+    found = ErdosRenyiPrior().denoise(noisy, sigma, directed=directed)
+    np.testing.assert_allclose([found[place] for place in places], weight @ bits, atol=2e-3)
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, float("nan"), "0.1", True])
 def test_probability_outside_of_0_and_1_is_refused(p):
     with pytest.raises(ValueError, match=r"ErdosRenyiPrior got p=.*strictly between 0 and 1"):
         ErdosRenyiPrior(p).denoise(noisy_matrix(), 0.5)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from scipy.special import log_expit, logit, logsumexp
-from scipy.stats import fisk
+from scipy.special import betaln, expit, log_expit, logit, logsumexp
+from scipy.stats import beta, fisk
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
@@ -87,11 +87,23 @@ class Question:
         self.Y[np.random.default_rng(self.seed).random(self.Y.shape) < self.hidden_outputs] = np.nan
         self.Y[:, self.hidden_nodes] = np.nan
 
+    def log_prior(self, bits):
+        """Of graphs (graphs, unknown pairs), the evidence beside the prior included."""
+        log_prior = bits @ self.prior_log_odds()
+        if isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is None:
+            # The density has the law Beta(0.5, 1.5), or with even odds that of a random sample: the known pairs count.
+            counts = np.stack([bits.sum(1), (1 - bits).sum(1)])
+            known = self.known.known_pairs().gather(self.known.values)
+            seen = np.array([0.5, 1.5]) + ([known.sum(), (1 - known).sum()] if 0 < known.mean() < 1 else np.zeros(2))
+            laws = [betaln(*(counts + law[:, None])) - betaln(*law) for law in (np.array([0.5, 1.5]), seen)]
+            log_prior = log_prior + np.logaddexp(*laws)
+        return log_prior
+
     def prior_log_odds(self):
-        """Of every unknown pair, the evidence beside the prior included."""
+        """Of every unknown pair, the evidence beside the prior included, without that of an unknown density."""
         rows, columns = self.known.unknown_pairs()
         odds = np.zeros(len(rows))
-        if isinstance(self.prior, ErdosRenyiPrior):
+        if isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is not None:
             odds = odds + logit(self.prior.p)
         elif isinstance(self.prior, StochasticBlockPrior):
             labels = np.array(self.prior.labels)
@@ -181,7 +193,7 @@ def enumerate_graphs(question):
     bits = np.array(list(itertools.product([0, 1], repeat=question.known.n_unknown)))
     evidence = heat_evidence if isinstance(question.filter, HeatDiffusionFilter) else linear_evidence
     log_evidence, thetas, variances = zip(*(evidence(question, a) for a in question.known.fill(bits)), strict=True)
-    log_posterior = np.array(log_evidence) + bits @ question.prior_log_odds() / question.temperature
+    log_posterior = np.array(log_evidence) + question.log_prior(bits) / question.temperature
     probability = np.exp(log_posterior - logsumexp(log_posterior))
     return Posterior(bits, probability, probability @ np.array(thetas), float(probability @ np.array(variances)))
 
@@ -231,6 +243,19 @@ QUESTIONS = {
         n_experiments=8,
         prior_width=3.0,  # a wide prior puts nearly all weight on the empty graph, which determines theta least
     ),
+    "density-edges-known": Question(
+        PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(), input_scale=2.0, **SQUARE
+    ),
+    "density-both-known": Question(
+        PolynomialFilter(1),
+        [0.5, 0.4],
+        prior=ErdosRenyiPrior(),
+        noise_std=None,
+        n_experiments=4,
+        edge_prior=upper_probabilities([0.5, 0.5, 0.9, 0.5, 0.5, 0.2, 0.1, 0.5, 0.7, 0.5]),
+        **HOUSE,
+    ),
+    "density-heat": Question(prior=ErdosRenyiPrior(), **DIFFUSION),
     "no-prior": Question(PolynomialFilter(1), [0.5, 0.5], **SQUARE),
     "blocks-second-order": Question(
         PolynomialFilter(2), [0.5, 0.4, 0.2], prior=BLOCKS, input_scale=1.5, seed=3, **HOUSE
@@ -393,12 +418,21 @@ def enumerate_graphs_and_trust(question):
     known, trust = question.known, np.linspace(0, 1, 11)
     log_joint = np.log([0.02] * 10 + [0.8])[:, None]
     values = known.known_pairs().gather(known.values)
-    density = logit((values.sum() + 1) / (len(values) + 2))
     labels, probabilities = np.array(question.prior.labels), np.array(question.prior.probabilities)
-    log_odds = density + trust[:, None, None] * (logit(probabilities[labels][:, labels]) - density)
-    told = log_expit((2 * values - 1) * known.known_pairs().gather(log_odds)).sum(1)
+    said = logit(probabilities[labels][:, labels])
+
+    def mixed(density):
+        return density + trust[:, None, None] * (said - density)
+
+    told = mixed(logit((values.sum() + 1) / (len(values) + 2)))
+    told = log_expit((2 * values - 1) * known.known_pairs().gather(told)).sum(1)
     bits = np.array(list(itertools.product([0, 1], repeat=known.n_unknown)))
-    drawn = log_expit((2 * bits - 1) * known.space.gather(log_odds)[:, None]).sum(2)
+    # The density of the unknown pairs is one of 25, and its law that of edges and non-edges, see `Question.log_prior`.
+    densities, seen = np.linspace(-6, 6, 25), np.array([values.sum(), (1 - values).sum()])
+    laws = [beta(*(np.array([0.5, 1.5]) + n)).logpdf(expit(densities)) for n in (0, seen)]
+    laws = np.logaddexp(*laws) + log_expit(densities) + log_expit(-densities)
+    drawn = [log_expit((2 * bits - 1) * known.space.gather(mixed(density))[:, None]).sum(2) for density in densities]
+    drawn = logsumexp(np.array(drawn) + laws[:, None, None], axis=0)
     evidence = np.array([linear_evidence(question, adjacency)[0] for adjacency in known.fill(bits)])
     log_joint = log_joint + told[:, None] + drawn + evidence
     joint = np.exp(log_joint - logsumexp(log_joint))

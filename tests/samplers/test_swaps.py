@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from enumerated_prior import EnumeratedPrior, all_graphs, is_path_or_star, is_tree, triangles
-from scipy.special import softmax
+from scipy.special import betaln, softmax
 
 from sklearn_graphid import KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, TemperedDenoiser, TrustLaw
+from sklearn_graphid.samplers import ChainRNG, ChainState, DensityLaw, Problem, TemperedDenoiser, TrustLaw
 from sklearn_graphid.samplers._swaps import SwappedGraphs, swap_once
 
 FILTERS = {
@@ -26,13 +26,14 @@ FILTERS = {
 def exact_law(problem, prior, theta, noise_std, trust=1.0, odds=0.0):
     """Unknown pairs (graphs, pairs) of every graph that the prior allows, and the posterior given theta and noise.
 
-    With less trust, the prior is mixed, in logarithms, with independent pairs that have log-odds `odds`.
+    Log-odds `odds` of every pair are evidence beside the prior, and count in full.
     """
     graphs, log_weights = prior.table()
     outputs = problem.filter.apply(torch.tensor(graphs), torch.tensor([theta] * len(graphs)), problem.inputs.double())
     squares = ((problem.targets.double() - outputs) ** 2).sum((1, 2)).numpy()
     pairs = problem.gather(torch.tensor(graphs)).numpy()
-    log_prior = trust * log_weights + (1 - trust) * pairs @ np.broadcast_to(odds, pairs.shape[1])
+    # The density weighs the number of edges alone, which a swap leaves as it is.
+    log_prior = trust * log_weights + pairs @ np.broadcast_to(odds, pairs.shape[1])
     return pairs, softmax(log_prior - 0.5 * squares / noise_std**2)
 
 
@@ -52,8 +53,7 @@ def test_swaps_keep_the_posterior(name, weight, trust):
     X, Y = make_system(truth, filter, theta, 3, input_scale=2.0, noise_std=noise_std, random_state=0)
     cpu, known = torch.device("cpu"), KnownEdges.nothing(5)
     problem, prior = Problem.from_numpy(X, Y, known, filter, cpu), EnumeratedPrior(5, weight)
-    # Without the prior, pairs would have log-odds that differ, as they do where there is evidence beside it.
-    odds = np.linspace(-1.5, 1.5, 10)
+    odds = np.linspace(-1.5, 1.5, 10) if trust < 1 else 0.0
     graphs, law = exact_law(problem, prior, theta, noise_std, trust, odds)
     start = np.random.default_rng(0).choice(len(law), n_chains, p=law)
     chain = ChainState(
@@ -64,9 +64,9 @@ def test_swaps_keep_the_posterior(name, weight, trust):
     rng = ChainRNG(range(n_chains), cpu)
     denoise, guess = prior.bind(5, cpu, torch.float32), torch.zeros(n_chains, 10)
     if trust < 1:
-        reference = problem.scatter(torch.tensor(odds, dtype=torch.float32)[None])[0]
-        given = TrustLaw(torch.tensor([trust]), torch.zeros(1))
-        denoise = TemperedDenoiser.of_law(denoise, reference, given, n_chains, rng)
+        evidence = problem.scatter(torch.tensor(odds, dtype=torch.float32)[None])[0]
+        given, even = TrustLaw(torch.tensor([trust]), torch.zeros(1)), DensityLaw(torch.zeros(1), *torch.ones(2, 1))
+        denoise = TemperedDenoiser.of_laws(denoise, evidence, given, even, n_chains, rng)
     swapped = SwappedGraphs.of(problem, chain)
     for _ in range(2):
         swapped = swap_once(problem, denoise, swapped, *chain[1:], guess, 0.7, 1.0, rng)
@@ -92,8 +92,8 @@ def test_sweeps_are_exact_under_priors_that_tie_pairs_together(weight, n_nodes, 
     """Against the sum over all graphs of five or six nodes.
 
     A chain's share in a marginal varies by at most one half. Five standard errors of a thousand chains are 0.08, and 55
-    marginals alarm falsely once in 32,000 runs. Nothing is known, so that pairs would be edges with even odds without
-    the prior, and trust t in it leaves p(A)^t.
+    marginals alarm falsely once in 32,000 runs. Trust t leaves p(A)^t q(A)^(1 - t), where q are independent pairs of a
+    density whose law is Beta(0.5, 1.5).
     """
     truth, prior = nx.to_numpy_array(nx.path_graph(n_nodes)), EnumeratedPrior(n_nodes, weight)
     filter = SteadyStateFilter(leak=1.0)
@@ -114,7 +114,9 @@ def test_sweeps_are_exact_under_priors_that_tie_pairs_together(weight, n_nodes, 
         identifier.fit(X, Y)
     graphs, log_weights = prior.table()
     log_evidence = [evidence(filter, X, Y, graph) for graph in graphs]
-    exact = np.tensordot(softmax(trust * log_weights + log_evidence), graphs, 1)
+    n_edges, n_pairs = graphs.sum((1, 2)) / 2, n_nodes * (n_nodes - 1) / 2
+    log_density = betaln(0.5 + (1 - trust) * n_edges, 1.5 + (1 - trust) * (n_pairs - n_edges))
+    exact = np.tensordot(softmax(trust * log_weights + log_density + log_evidence), graphs, 1)
     errors = np.abs(identifier.edge_probabilities_ - exact)[np.triu_indices(n_nodes, 1)]
     assert errors.max() < 5 * 0.5 / np.sqrt(n_chains)
 
