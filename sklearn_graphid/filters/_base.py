@@ -177,7 +177,7 @@ class GraphFilter(BaseEstimator, ABC):
         theta : Tensor (chains, parameters)
             Parameters of the filter; ignored if the filter is linear in theta.
         signals, targets : Tensor (experiments, nodes)
-            Inputs and measured outputs.
+            Inputs and measured outputs; the latter may have an axis of chains before these.
         measured : Tensor (experiments, nodes) or None
             Factors by which outputs and targets are multiplied before they are compared: 1 where the output was
             measured (or 1 over its noise, if that differs from node to node) and 0 elsewhere. None means 1 everywhere.

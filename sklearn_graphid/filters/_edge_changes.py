@@ -165,12 +165,16 @@ class RecomputedChanges(EdgeChanges):
 
     def _of_designs(self, designs: Tensor) -> Moments:
         regressors = self._seen(designs).flatten(-2).double()  # (..., parameters, measurements)
-        cross = (regressors @ self._targets.flatten()[:, None])[..., 0]
-        squares = self._targets.square().sum().expand(cross.shape[:-1])
+        targets = self._targets.flatten(-2)
+        if targets.dim() == 2 and regressors.dim() == 4:  # targets of each chain, for all of its changes
+            targets = targets[:, None]
+        cross = (regressors @ targets[..., None])[..., 0]
+        squares = targets.square().sum(-1).expand(cross.shape[:-1])
         return Moments(squares, cross, regressors @ regressors.mT)
 
     def _of_outputs(self, outputs: Tensor) -> Moments:
-        return Moments.of_residuals((self._targets - self._seen(outputs)).square().sum((-2, -1)))
+        targets = self._targets[:, None] if self._targets.dim() == 3 and outputs.dim() == 4 else self._targets
+        return Moments.of_residuals((targets - self._seen(outputs)).square().sum((-2, -1)))
 
     def _seen(self, values: Tensor) -> Tensor:
         return values if self._measured is None else values * self._measured

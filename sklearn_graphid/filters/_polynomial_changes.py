@@ -28,7 +28,7 @@ class PolynomialChanges(EdgeChanges):
     shift : Tensor (chains, nodes, nodes)
         What the filter is a polynomial of.
     signals, targets : Tensor (experiments, nodes)
-        Inputs, and outputs that were all measured.
+        Inputs, and outputs that were all measured; the latter may differ from chain to chain.
     order : int
         Of the polynomial, at most 2.
     is_laplacian : bool
@@ -42,7 +42,8 @@ class PolynomialChanges(EdgeChanges):
         self._is_laplacian = is_laplacian
         self._transposed = shift.mT.double().contiguous()
         self._products: Tensor | None = None
-        first = torch.stack([signals.double(), targets.double()]).expand(len(shift), -1, -1, -1)
+        of_chains = len(shift), *signals.shape
+        first = torch.stack([signals.double().expand(of_chains), targets.double().expand(of_chains)], 1)
         once = first[:, 0] @ self._transposed
         twice = once @ self._transposed
         vectors = torch.cat([first, once[:, None], twice[:, None]], 1)  # (chains, 4, experiments, nodes)
@@ -51,7 +52,8 @@ class PolynomialChanges(EdgeChanges):
         self._vectors = torch.cat([vectors, back], 1).permute(0, 3, 1, 2).contiguous()
         regressors = self._vectors[:, :, [_SIGNALS, _ONCE, _TWICE][: order + 1]].movedim(2, 1).flatten(2)
         cross = (regressors @ self._vectors[:, :, _TARGETS].flatten(1)[..., None])[..., 0]
-        self.moments = Moments(targets.double().square().sum().expand(len(shift)), cross, regressors @ regressors.mT)
+        squares = targets.double().square().sum((-2, -1)).expand(len(shift))
+        self.moments = Moments(squares, cross, regressors @ regressors.mT)
         self.n_numbers = 24 * signals.shape[0]
 
     def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:

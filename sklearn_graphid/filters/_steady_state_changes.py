@@ -44,7 +44,7 @@ class SteadyStateChanges(EdgeChanges):
         vectors = [potentials, counted_potentials @ inverse, counted_targets @ inverse]
         self._vectors = torch.stack(vectors, 1).permute(0, 3, 1, 2).contiguous()  # (chains, nodes, 3, experiments)
         cross, gram = ((potentials * counted).sum((-2, -1)) for counted in (counted_targets, counted_potentials))
-        squares = (targets * counted_targets).sum().expand(len(inverse))
+        squares = (targets * counted_targets).sum((-2, -1)).expand(len(inverse))
         self.moments = Moments(squares, cross[:, None], gram[:, None, None])
         self.n_numbers = 6 * signals.shape[0]
 

@@ -99,6 +99,11 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
     adjacency_: npt.NDArray[np.int64]
     theta_: FloatArray
     noise_std_: float
+    # An identifier without offsets leaves these as they are: predictions are h(A) (X - center) + level.
+    intercept_: Any = 0.0
+    _input_center: Any = 0.0  # (nodes,)
+    _output_level: Any = 0.0  # (nodes,)
+
     weights_: FloatArray  # of a fit in which edges have strengths only
     weights_std_: FloatArray
 
@@ -142,7 +147,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             The fitted identifier.
         """
         experiments = self._validate(X, Y, known_mask, known_adjacency)
-        for name in ("weights_", "weights_std_"):  # of a fit before this one, which may have had strengths
+        # Of a fit before this one, which may have had strengths or outliers.
+        for name in ("weights_", "weights_std_", "outlier_probabilities_"):
             self.__dict__.pop(name, None)
         with shown_progress(self):
             result = self._identify(experiments)
@@ -278,11 +284,11 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             Outputs at the nodes of Y at fit, in the same order.
         """
         check_is_fitted(self)
-        inputs = torch.tensor(self._validate_new_inputs(X))
+        inputs = torch.tensor(self._validate_new_inputs(X) - self._input_center)
         adjacency = torch.tensor(getattr(self, "weights_", self.adjacency_), dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
             outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
-        predicted: FloatArray = outputs.numpy()[:, self._output_nodes]
+        predicted: FloatArray = (outputs.numpy() + self._output_level)[:, self._output_nodes]
         return predicted[:, 0] if self._flat_output else predicted
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any = None) -> float:

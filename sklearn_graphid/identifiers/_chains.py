@@ -59,6 +59,8 @@ class SamplingTask:
     has_strengths: bool = False  # whether edges have strengths, and are not all alike
     trust: Trust | None = None  # in the prior, before the data are seen; None takes the prior as it is
     start: ChainStart | None = None  # of the chains; None: at random
+    fit_intercept: bool = False  # whether each node has a free offset
+    noise_distribution: str = "gaussian"  # or "student-t"
 
     @property
     def n_steps(self) -> int:
@@ -73,7 +75,12 @@ class SamplingTask:
 
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
-        return problem_of(self.experiments, self.device, dtype, self.has_strengths, self.noise.relative)
+        problem = problem_of(self.experiments, self.device, dtype, self.has_strengths, self.noise.relative)
+        if not (self.fit_intercept and self.has_strengths):
+            return problem
+        # Outputs are complete and centred, and with the offsets integrated out, each takes one measurement.
+        n_offsets = int((~np.isnan(self.experiments.outputs)).any(0).sum())
+        return replace(problem, n_measured=max(1, problem.n_measured - n_offsets))
 
     def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
         """The outputs (experiments, nodes) of one system, without noise; of the experiments' inputs where None."""
@@ -197,7 +204,7 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
             if reader is not None and reader(*told):
                 break
-        return _joined_draws(draws, trace, trust_of(denoise), density_of(denoise))
+        return _joined_draws(draws, trace, trust_of(denoise), density_of(denoise), problem.n_nodes)
 
 
 def _joined_draws(
@@ -205,7 +212,9 @@ def _joined_draws(
     trace: list[tuple[int, StepInfo, Tensor]],
     first_trust: Tensor | None,
     first_density: Tensor | None,
+    n_nodes: int,
 ) -> ChainDraws:
+    n_chains = len(draws[-1].theta)
     if first_trust is None:
         first_trust = torch.ones_like(draws[-1].log_likelihood)
     if first_density is None:
@@ -224,6 +233,8 @@ def _joined_draws(
         log_likelihood=stacked([draw.log_likelihood for draw in draws]),
         log_prior=stacked([draw.log_prior for draw in draws]),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
+        offset=_mean([info.offset for info in infos], (n_chains, n_nodes)),
+        outlier_probability=_mean([info.outlier_probability for info in infos], (n_chains, 0, n_nodes)),
         strengths=stacked([draw.graphs[:, :0] if draw.strengths is None else draw.strengths for draw in draws]),
         weight=np.full(len(draws[-1].log_likelihood), 1 / len(draws[-1].log_likelihood)),
         origin=_origins(trace[-1][1]),
@@ -232,6 +243,12 @@ def _joined_draws(
         trace_theta=stacked([theta for _, _, theta in trace]),
         trace_kernel=np.array([number for number, _, _ in trace]),
     )
+
+
+def _mean(parts: Sequence[Tensor | None], shape: tuple[int, ...]) -> FloatArray:
+    """The mean of what steps tell, or zeros of this shape where they do not."""
+    told = [_numpy(part) for part in parts if part is not None]
+    return np.asarray(np.mean(told, axis=0)) if told else np.zeros(shape)
 
 
 def _origins(info: StepInfo) -> npt.NDArray[np.int64]:

@@ -24,6 +24,8 @@ class ChainDraws(NamedTuple):
     log_likelihood: FloatArray  # (chains, draws)
     log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
     edge_probability: FloatArray  # (chains, unknown pairs)
+    offset: FloatArray  # (chains, nodes) of the outputs, zero where none is drawn
+    outlier_probability: FloatArray  # (chains, experiments, nodes), or no numbers where none is drawn
     # (chains, draws, unknown pairs and then known edges of unknown strength), zero where there is no edge; no numbers
     # where edges have no strengths
     strengths: FloatArray
@@ -62,7 +64,7 @@ def joined_draws(batches: Sequence[ChainDraws]) -> ChainDraws:
 
     def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = getattr(batch, name)
-        if name in ("edge_probability", "weight", "origin"):
+        if name in ("edge_probability", "offset", "outlier_probability", "weight", "origin"):
             return values
         return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
 

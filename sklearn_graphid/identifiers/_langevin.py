@@ -85,6 +85,14 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     input_noise_std : float or None, default=None
         Standard deviation of the noise in the measurements of X; None if X is exact. A first fit estimates how much of
         it reaches each output, and a second fit takes it into account; see the guide.
+    noise_distribution : {"gaussian", "student-t"}, default="gaussian"
+        Distribution of the measurement noise. With "student-t", every measurement has a scale by which its noise is
+        larger than usual: one for most, and larger ones with a probability that falls as in the tail of Student's t.
+        Scales and the share of outliers are sampled with the rest, so that a few wrong numbers in Y do little harm; see
+        `outlier_probabilities_`. Binary graphs only.
+    fit_intercept : bool, default=False
+        Whether the output of each node has an unknown offset, with a flat prior, which is sampled with the rest; see
+        `intercept_`. If False, outputs are expected to be zero where inputs are.
     n_chains : int, default=16
         Independent chains.
     n_levels : int, default=10
@@ -106,9 +114,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     n_sweeps : int, default=20
         Sweeps over binary graphs after the Langevin dynamics; the last half of them are draws. With 0, the rounded
         final state of the Langevin dynamics is the only draw, as in the paper.
-    point_estimate : {"marginal", "sample", "best"}, default="marginal"
+    point_estimate : {"marginal", "f1", "sample", "best"}, default="marginal"
         How `adjacency_` and `theta_` are chosen: the edges whose probability exceeds one half, and the mean of theta;
-        a single draw; or the draw with the highest likelihood, with theta refitted.
+        the most probable pairs, as many as maximise the expected F1 score, and the mean of theta; a single draw; or the
+        draw with the highest likelihood, with theta refitted.
     observed_nodes : {"auto", "all", "leading"} or list, default="auto"
         Which nodes the columns of Y belong to: all nodes, the first ones, or those listed, by the names of X's columns
         or by position (integers are always positions). "auto" is "leading", with a warning if there are fewer columns
@@ -155,6 +164,11 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     noise_std_ : float
         The noise level, given or estimated; if it differs between nodes, its root mean square over the outputs. It
         includes what the noise of the inputs adds to the outputs.
+    intercept_ : ndarray of shape (n_nodes,)
+        Posterior means of the offsets of the outputs; zeros without `fit_intercept`.
+    outlier_probabilities_ : ndarray of shape (n_experiments, n_nodes)
+        Posterior probability that the noise of an output is larger than usual; nan where nothing was measured. Only
+        with `noise_distribution="student-t"`.
     noise_std_per_node_ : ndarray of shape (n_nodes,)
         The noise level of the output of each node.
     noise_std_samples_ : ndarray of shape (n_draws,)
@@ -223,6 +237,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         directed: bool = False,
         noise_std: Any = None,
         input_noise_std: float | None = None,
+        noise_distribution: str = "gaussian",
+        fit_intercept: bool = False,
         n_chains: int = 16,
         n_levels: int = 10,
         sigma_max: float = 0.7,
@@ -248,6 +264,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.directed = directed
         self.noise_std = noise_std
         self.input_noise_std = input_noise_std
+        self.noise_distribution = noise_distribution
+        self.fit_intercept = fit_intercept
         self.n_chains = n_chains
         self.n_levels = n_levels
         self.sigma_max = sigma_max

@@ -25,6 +25,7 @@ from ..priors._trust import Trust
 from ..samplers import (
     Kernel,
     LangevinKernel,
+    MeasurementModel,
     StrengthKernel,
     SweepKernel,
     misfit_of,
@@ -80,7 +81,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "temperature": [_POSITIVE],
         "theta_learning_rate": [_POSITIVE, None],
         "n_sweeps": [NumberInterval(Integral, 0, None, closed="left")],
-        "point_estimate": [StrOptions({"marginal", "sample", "best"})],
+        "point_estimate": [StrOptions({"marginal", "f1", "sample", "best"})],
+        "fit_intercept": ["boolean"],
+        "noise_distribution": [StrOptions({"gaussian", "student-t"})],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
         "device": [str],
@@ -107,6 +110,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _identify(self, experiments: Experiments) -> PosteriorResult:
         _check_units(experiments)
         check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
+        self._check_measurements(experiments)
+        if self.fit_intercept:
+            experiments = experiments.centred()
         noise = NoiseModel.read(self.noise_std, self.input_noise_std, experiments.outputs, experiments.known)
         _check_noise(noise)
         prior, levels = self._prior_for(experiments.known), noise.at_first()
@@ -120,6 +126,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             has_strengths=self._uses_known_weights,
             trust=self._trust_for(prior, experiments.known),
             start=self._start_of_chains(experiments),
+            fit_intercept=self.fit_intercept,
+            noise_distribution=self.noise_distribution,
         )
         return self._run(self._resumed(task), noise)
 
@@ -176,7 +184,32 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
         # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
         n_swaps = 4 if prior.has_independent_pairs else 1
+        common["measurements"] = MeasurementModel(self.fit_intercept, self.noise_distribution == "student-t")
         return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), n_swaps, **common)
+
+    def _check_measurements(self, experiments: Experiments) -> None:
+        """Raise ValueError where offsets or outliers cannot be found with these data and settings."""
+        is_measured = ~np.isnan(experiments.outputs)
+        if self.fit_intercept and is_measured.sum(0).max() < 2:
+            raise ValueError(
+                f"fit_intercept=True with {len(is_measured)} experiment(s); expected at least 2 outputs of some node, "
+                f"as an offset explains a single one whatever the graph is."
+            )
+        if self._uses_known_weights and self.noise_distribution != "gaussian":
+            raise ValueError(
+                f"noise_distribution={self.noise_distribution!r} with edge_weights={self.edge_weights!r}; expected "
+                f"'gaussian', or edge_weights='binary'."
+            )
+        if self._uses_known_weights and self.fit_intercept and (is_measured.any(0) & ~is_measured.all(0)).any():
+            raise ValueError(
+                f"fit_intercept=True with edge_weights={self.edge_weights!r} and outputs that were measured in some "
+                f"experiments only; expected all outputs of a node or none, or edge_weights='binary'."
+            )
+        if self.noise_distribution != "gaussian" and not self.n_sweeps:
+            raise ValueError(
+                f"noise_distribution={self.noise_distribution!r} with n_sweeps=0; expected at least 1 sweep, as sweeps "
+                f"find the outliers."
+            )
 
     def _check_settings_for_strengths(self) -> None:
         if not self.n_sweeps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,10 @@ class PosteriorResult(Identification):
     prior: GraphPrior
     prior_trust: float
     density: float
+    intercept: FloatArray  # (nodes,)
+    outlier_probabilities: FloatArray | None  # (experiments, nodes), nan where nothing was measured
+    input_center: FloatArray | float = field(metadata={"private": True})
+    output_level: FloatArray | float = field(metadata={"private": True})
     draws: ChainDraws = field(metadata={"private": True})
     sought: SoughtSystem = field(metadata={"private": True})
     n_measured_by_draws: int = field(metadata={"private": True})  # outputs that the draws are based on
@@ -104,7 +108,12 @@ def result_of(
     # What was given is reported as it was given, and not as single precision has it.
     given = task.noise.noise_std
     noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
+    given_outputs, outliers = task.experiments.outputs, _outlier_probabilities(draws, task)
+    offset = draws.mean_of_chains(draws.offset)
+    task = replace(task, experiments=replace(task.experiments, outputs=_explicable(given_outputs, offset, outliers)))
     point = _point_estimate(draws, task, point_estimate)
+    level = task.experiments.output_mean + offset
+    silence = task.predict(point.weights, point.theta, np.zeros((1, known.n_nodes)) - task.experiments.input_mean)[0]
     probabilities = known.fill(draws.mean_of_chains(draws.edge_probability))
     diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
     if task.has_strengths:
@@ -126,10 +135,14 @@ def result_of(
         prior=task.prior,
         prior_trust=prior_trust,
         density=float(draws.mean_of_chains(draws.density.mean(1))),
+        intercept=level + silence if task.fit_intercept else np.zeros(known.n_nodes),
+        outlier_probabilities=outliers,
+        input_center=task.experiments.input_mean,
+        output_level=level if task.fit_intercept else 0.0,
         diagnostics=diagnostics,
         draws=draws,
         sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
-        n_measured_by_draws=task.experiments.n_measured,
+        n_measured_by_draws=int((~np.isnan(given_outputs)).sum()),
         is_resumed=task.start is not None,
         findings=(
             *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
@@ -144,6 +157,36 @@ def result_of(
     return WeightedResult(**common, weights=point.weights, weights_std=spread)
 
 
+def _outlier_probabilities(draws: ChainDraws, task: SamplingTask) -> FloatArray | None:
+    if task.noise_distribution == "gaussian":
+        return None
+    probabilities = draws.mean_of_chains(draws.outlier_probability)
+    return np.where(np.isnan(task.experiments.outputs), np.nan, probabilities)
+
+
+def _explicable(outputs: FloatArray, offset: FloatArray, outliers: FloatArray | None) -> FloatArray:
+    """Outputs (experiments, nodes) that a system should explain: without offsets, and nan where they are outliers."""
+    explicable = outputs - offset
+    if outliers is not None:
+        cleaned = np.where(outliers > 0.5, np.nan, explicable)
+        explicable = explicable if np.isnan(cleaned).all() else cleaned
+    return explicable
+
+
+def _largest_expected_f1(probability: FloatArray) -> npt.NDArray[np.bool_]:
+    """The pairs in order of probability, as many as maximise the expected F1, 2 sum p_S / (|S| + sum p).
+
+    Numerator and denominator of the F1 score are replaced by their expectations.
+    """
+    order = np.argsort(-probability, kind="stable")
+    n_chosen = np.arange(1, len(order) + 1)
+    expected = 2 * np.cumsum(probability[order]) / (n_chosen + probability.sum())
+    chosen = np.zeros(len(order), dtype=bool)
+    if len(order) and expected.max() > 0:
+        chosen[order[: int(expected.argmax()) + 1]] = True
+    return chosen
+
+
 def _density(draws: ChainDraws, prior: GraphPrior) -> FloatArray:
     """The density (chains, draws) of the unknown pairs: drawn, given, or the share of edges in a draw."""
     if not draws.graphs.shape[-1]:
@@ -155,8 +198,9 @@ def _density(draws: ChainDraws, prior: GraphPrior) -> FloatArray:
 
 def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointEstimate:
     experiments, known = task.experiments, task.experiments.known
-    if kind == "marginal":
-        graph = draws.mean_of_chains(draws.edge_probability) > 0.5
+    if kind in ("marginal", "f1"):
+        probability = draws.mean_of_chains(draws.edge_probability)
+        graph = probability > 0.5 if kind == "marginal" else _largest_expected_f1(probability)
         theta, strengths = draws.mean_of_chains(draws.theta.mean(1)), None
     else:
         place = (0, -1)

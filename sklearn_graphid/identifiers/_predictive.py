@@ -34,7 +34,7 @@ def draw_predictions(
 
     `inputs` (experiments, nodes) are checked, and in the order of the columns at fit.
     """
-    signals = torch.tensor(inputs)
+    signals = torch.tensor(inputs - identifier._input_center)
     n_draws = min(n_draws, identifier._n_draws)
     # The noise level of a draw is that of its graph: with one seed, both calls choose the same draws.
     seed = int(check_random_state(random_state).randint(2**31))
@@ -43,7 +43,7 @@ def draw_predictions(
     parameters = torch.tensor(thetas, dtype=torch.float64)
     with torch.no_grad(), torch_threads(1):
         outputs = [
-            identifier.filter_.apply(*some, signals)[..., identifier._output_nodes].numpy()
+            (identifier.filter_.apply(*some, signals).numpy() + identifier._output_level)[..., identifier._output_nodes]
             for some in zip(matrices.split(_DRAWS_AT_ONCE), parameters.split(_DRAWS_AT_ONCE), strict=True)
         ]
     return PredictiveDraws(np.concatenate(outputs), identifier._draw_noise(n_draws, seed)[:, identifier._output_nodes])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,19 @@ class Experiments:
     known: KnownEdges
     filter: GraphFilter  # a copy, so that later changes to the parameter leave the fit alone
     given: dict[str, Any]  # "X" and "y" as they came, for callbacks that score
+    input_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the inputs, where nodes have offsets
+    output_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the outputs
+
+    def centred(self) -> Experiments:
+        """The same with each node's mean taken off inputs and outputs.
+
+        A linear filter turns a change of the inputs' mean into a change of the offsets, so that nothing is lost.
+        """
+        n_measured = (~np.isnan(self.outputs)).sum(0)
+        input_mean = self.inputs.mean(0)
+        output_mean = np.nansum(self.outputs, axis=0) / np.maximum(n_measured, 1)
+        inputs, outputs = self.inputs - input_mean, self.outputs - output_mean
+        return replace(self, inputs=inputs, outputs=outputs, input_mean=input_mean, output_mean=output_mean)
 
     @property
     def n_measured(self) -> int:
@@ -53,6 +66,7 @@ class Identification:
     findings: tuple[Finding, ...] = field(default=(), metadata={"private": True})
 
     def attributes(self) -> dict[str, Any]:
-        """Fitted attributes by name."""
+        """Fitted attributes by name; what is None was not sought."""
         values = {part.name: (getattr(self, part.name), "private" in part.metadata) for part in fields(self)}
-        return {f"_{name}" if is_private else f"{name}_": value for name, (value, is_private) in values.items()}
+        named = {f"_{name}" if is_private else f"{name}_": value for name, (value, is_private) in values.items()}
+        return {name: value for name, value in named.items() if value is not None}

@@ -31,6 +31,7 @@ from ._strengths import StrengthKernel
 from ._sweeps import SweepKernel
 from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
+from ._working_outputs import MeasurementModel
 
 __all__ = [
     "AdamState",
@@ -44,6 +45,7 @@ __all__ = [
     "LangevinKernel",
     "Likelihood",
     "LogNormalSlab",
+    "MeasurementModel",
     "Misfit",
     "Problem",
     "RandomSource",

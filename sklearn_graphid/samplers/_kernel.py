@@ -69,6 +69,8 @@ class StepInfo(NamedTuple):
     origin: Tensor | None = None  # (chains,) the chain that each goes back to, where chains may restart from others
     trust: Tensor | None = None  # (chains,) in the prior, where the kernel draws it
     density: Tensor | None = None  # (chains,) of the unknown pairs, where the kernel draws it
+    offset: Tensor | None = None  # (chains, nodes) of the outputs, where the kernel draws it
+    outlier_probability: Tensor | None = None  # (chains, experiments, nodes), where the kernel tells
 
 
 class Draw(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -39,11 +40,12 @@ class Problem:
 
     filter: GraphFilter
     inputs: Tensor  # (experiments, nodes)
-    targets: Tensor  # (experiments, nodes), zero where nothing was measured
+    targets: Tensor  # (experiments, nodes) or (chains, experiments, nodes), zero where nothing was measured
     measured: Tensor  # (experiments, nodes), 1 over the relative noise where the output was measured and 0 elsewhere
     base: Tensor  # (nodes, nodes), the known edges, or their known strengths
     space: EdgeSpace  # what is free: the unknown pairs, then known edges of unknown strength
     n_measured: int  # how many numbers were measured
+    output_power: float  # mean square of the outputs that were measured
     presence: Tensor  # (nodes, nodes), the known edges
     known_strengths: Tensor  # (n,) the strengths that are known
     n_certain: int = 0  # how many known edges are free
@@ -82,6 +84,7 @@ class Problem:
             base=torch.tensor(base, dtype=dtype, device=device),
             space=space.to(device),
             n_measured=int((~np.isnan(outputs)).sum()),
+            output_power=float(np.nanmean(outputs**2)),
             presence=torch.tensor(known.values, dtype=dtype, device=device),
             known_strengths=torch.tensor(strengths, dtype=dtype, device=device),
             n_certain=n_certain,
@@ -106,10 +109,9 @@ class Problem:
     @property
     def scale(self) -> float:
         """The size of the data, which floors are relative to: the outputs' rms; the inputs' where outputs are zero."""
-        for data in (self.targets, self.inputs):
-            rms = float(data.double().square().mean().sqrt())
-            if rms > 0:
-                return rms
+        for power in (self.output_power, float(self.inputs.double().square().mean())):
+            if power > 0:
+                return math.sqrt(power)
         return 1.0
 
     @cached_property

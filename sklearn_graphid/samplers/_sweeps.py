@@ -7,7 +7,7 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 2. the denoiser, told that all other pairs are known, turns the copy into log-odds for every pair of the part;
 3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood;
 4. theta, then the noise level, are drawn given the graph, and so are the density of the unknown pairs and the trust in
-   the prior (see `_tempering`).
+   the prior (see `_tempering`), offsets and outliers of the outputs (see `_working_outputs`).
 
 A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Some chains start from a fit of the
 relaxed matrix (see `_relaxed_fit`), and before the draws begin, chains that have fallen far behind go on from where a
@@ -24,7 +24,7 @@ freedom to move for that bias.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -44,6 +44,7 @@ from ._theta import (
     sample_theta,
     theta_precision,
 )
+from ._working_outputs import MeasurementModel, WorkingOutputs
 
 __all__ = ["SweepKernel", "SweepState"]
 
@@ -77,6 +78,7 @@ class SweepState(NamedTuple):
     prior: PriorOdds
     denoise: Denoiser  # with the trust that every chain has now
     origin: Tensor  # (chains,) the chain that each goes back to
+    outputs: WorkingOutputs  # what each chain takes the outputs to be
     n_sweeps: int
 
 
@@ -98,6 +100,8 @@ class SweepKernel(Kernel):
         Draws come from the posterior to the power 1 / temperature.
     noise_std : float or None
         The measurement noise. None draws it too.
+    measurements : MeasurementModel
+        Whether outputs have offsets and outliers, which are then drawn too.
     resumes : bool
         Whether chains start from draws of an earlier fit.
     """
@@ -112,6 +116,7 @@ class SweepKernel(Kernel):
     n_swaps: int = 1
     temperature: float = 1.0
     noise_std: float | None = None
+    measurements: MeasurementModel = field(default_factory=MeasurementModel)
     resumes: bool = False
 
     @property
@@ -130,17 +135,19 @@ class SweepKernel(Kernel):
             chain = fit_some_chains(problem, denoise, chain, self.sigma, self.noise_std)
         chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
         adjacency = problem.assemble(chain.pairs)
-        chain = self._draw_parameters(problem, adjacency, chain, rng, fit_first=True)
+        outputs = self.measurements.start(problem, len(chain.pairs))
+        chain, outputs = self._draw_parameters(problem, adjacency, chain, outputs, rng, fit_first=True)
         origin = torch.arange(len(chain.pairs), device=chain.pairs.device)
         nothing = torch.zeros_like(chain.pairs)
         denoise = start_density(denoise, chain.pairs, rng)
-        return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, 0)
+        return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, outputs, 0)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
     ) -> tuple[SweepState, StepInfo]:
         chain, prior, denoise, gain = state.chain, state.prior, state.denoise, state.likelihood_gain.clone()
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
+        measured_problem, problem = problem, self.measurements.applied(problem, state.outputs)
         graphs = SwappedGraphs.of(problem, chain)
         for _ in range(self._n_swaps(problem, is_on_the_way)):
             graphs = swap_once(problem, denoise, graphs, *chain[1:], prior.log_odds, self.sigma, self.temperature, rng)
@@ -160,16 +167,18 @@ class SweepKernel(Kernel):
             visits = _Visits(part, is_visited, thresholds.gather(1, part))
             _flip_sweep(problem, likelihood, self.temperature, adjacency, prior.log_odds, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
-        chain = self._draw_parameters(problem, adjacency, chain, rng, state.n_sweeps < _FITTED_SWEEPS)
-        log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
+        is_fitted = state.n_sweeps < _FITTED_SWEEPS
+        chain, outputs = self._draw_parameters(measured_problem, adjacency, chain, state.outputs, rng, is_fitted)
+        at = adjacency, chain.theta, chain.noise_std
+        log_likelihood = self.measurements.log_likelihood(measured_problem, outputs, *at)
         # What a flip would gain, seen from the pair as it stands now.
         flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / self.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
         log_prior = _log_prior(chain.pairs, prior.log_odds) + log_weight_of_prior(denoise)
         denoise, prior = redraw_prior(denoise, prior, chain.pairs, rng)
-        drawn = trust_of(denoise), density_of(denoise)
+        drawn = trust_of(denoise), density_of(denoise), outputs.offset, outputs.outlier_probability
         info = StepInfo(self.sigma, probability, log_likelihood, log_prior, state.origin, *drawn)
-        state = SweepState(chain, gain, prior, denoise, state.origin, state.n_sweeps + 1)
+        state = SweepState(chain, gain, prior, denoise, state.origin, outputs, state.n_sweeps + 1)
         if is_on_the_way and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
             state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())
         return state, info
@@ -204,8 +213,16 @@ class SweepKernel(Kernel):
         return PriorOdds.asked(problem, denoise, pairs + jitter * redrawn, self.sigma, known)
 
     def _draw_parameters(
-        self, problem: Problem, adjacency: Tensor, chain: ChainState, rng: RandomSource, fit_first: bool
-    ) -> ChainState:
+        self,
+        measured_problem: Problem,
+        adjacency: Tensor,
+        chain: ChainState,
+        outputs: WorkingOutputs,
+        rng: RandomSource,
+        fit_first: bool,
+    ) -> tuple[ChainState, WorkingOutputs]:
+        """Draw theta, then what is unknown of the measurements."""
+        problem = self.measurements.applied(measured_problem, outputs)
         theta, temperature = chain.theta, self.temperature
         if fit_first:
             theta = fit_theta(problem, adjacency, theta, n_iterations=10).theta
@@ -214,10 +231,14 @@ class SweepKernel(Kernel):
             theta = propose_theta_globally(problem, adjacency, theta, chain.noise_std, place, uniform, temperature)
         normal, uniform = rng.normal(theta.shape[1]), rng.uniform()
         theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, normal, uniform, temperature)
+        if not self.measurements.is_trivial:
+            given = chain.noise_std, self.noise_std is not None
+            outputs, noise_std = self.measurements.redrawn(measured_problem, outputs, adjacency, theta, *given, rng)
+            return chain._replace(theta=theta, noise_std=noise_std), outputs
         noise_std = chain.noise_std
         if self.noise_std is None:
             noise_std = sample_noise_std(problem, adjacency, theta, rng.gamma(0.5 * problem.n_measured))
-        return chain._replace(theta=theta, noise_std=noise_std)
+        return chain._replace(theta=theta, noise_std=noise_std), outputs
 
 
 def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> SweepState:
@@ -233,7 +254,8 @@ def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> Swe
     source = torch.where(is_behind, other, torch.arange(len(other), device=other.device))
     chain = ChainState(*(part[source] for part in state.chain))
     prior, denoise = state.prior.of_chains(source), of_chains(state.denoise, source)
-    return SweepState(chain, state.likelihood_gain[source], prior, denoise, state.origin[source], state.n_sweeps)
+    origin, outputs = state.origin[source], state.outputs.of_chains(source)
+    return SweepState(chain, state.likelihood_gain[source], prior, denoise, origin, outputs, state.n_sweeps)
 
 
 class _Visits(NamedTuple):

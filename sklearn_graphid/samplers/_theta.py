@@ -90,8 +90,8 @@ def _normal_equations(
 
 def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
     """Precision (chains, 1) of theta's Gaussian prior in units of the noise variance."""
-    inputs, outputs = problem.inputs.double().square().mean(), problem.targets.double().square().mean()
-    width = _PRIOR_WIDTH * (outputs / inputs.clamp_min(1e-300)).sqrt()
+    inputs = problem.inputs.double().square().mean()
+    width = _PRIOR_WIDTH * (problem.output_power / inputs.clamp_min(1e-300)).sqrt()
     return (noise_std.double() / width.clamp_min(1e-150)).square()[:, None].clamp_max(1e30)
 
 

@@ -44,6 +44,8 @@ def make_draws(graphs, weight):
         log_likelihood=zeros,
         log_prior=zeros,
         edge_probability=graphs.mean(1),
+        offset=np.zeros((n_chains, 3)),
+        outlier_probability=np.zeros((n_chains, 0, 3)),
         strengths=np.zeros((n_chains, n_draws, 0)),
         weight=np.asarray(weight),
         origin=np.arange(n_chains),
