@@ -16,7 +16,7 @@ from torch import Tensor
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..priors import ErdosRenyiPrior, GraphPrior
-from ..priors._trust import Trust, density_from_known
+from ..priors._trust import Trust, density_from_known, has_both_kinds
 from ..samplers import (
     ChainRNG,
     ChainState,
@@ -114,7 +114,7 @@ class SamplingTask:
         """The prior's denoiser for many chains, told what is known and corrected by the evidence beside it.
 
         Where the prior is not to be taken as it is, every chain draws its trust and the density of the unknown pairs
-        from what the known pairs say.
+        from what the known pairs say. Of the density, pairs of one kind only say nothing, and the prior is tilted.
         """
         known = self.experiments.known
         if not known.n_unknown:
@@ -132,7 +132,8 @@ class SamplingTask:
             return denoise if self.evidence is None else _with_evidence(denoise, evidence)
         law = TrustLaw(*tensors(Trust.of(0.0) if self.trust is None else self.trust))
         density_law = DensityLaw(*tensors(density_from_known(known)))
-        return TemperedDenoiser.of_laws(denoise, evidence, law, density_law, n_chains, rng)
+        has_tilt = denoise is not None and not has_both_kinds(known)
+        return TemperedDenoiser.of_laws(denoise, evidence, law, density_law, n_chains, rng, has_tilt=has_tilt)
 
 
 def problem_of(

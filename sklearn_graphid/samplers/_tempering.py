@@ -16,6 +16,11 @@ Every chain has a trust and a density of its own. Trust is drawn from a few degr
 make them and by how probable each makes the unknown pairs as they stand. The second factor is a pseudo-likelihood, the
 product of every pair's probability given the others: the normalising constant of a power of the prior is beyond reach.
 Where trust is drawn, the density is drawn in the same way; where it is given, from the Beta law of q(A)^(1 - t).
+
+A prior of whole graphs takes known pairs for a sample of the graph: where they were chosen, say because they are
+edges, it expects too many edges or too few among the others. The prior is then tilted, p(A) exp(tilt * edges of A), and
+what it says of the density no longer counts, while what it says of the structure does. The tilt is drawn with the
+trust.
 """
 
 from __future__ import annotations
@@ -47,6 +52,10 @@ __all__ = [
 _SMALLEST_PROBABILITY = 1e-6
 # Where trust is sampled, the density is one of so many, evenly spaced by their log-odds between these and minus these.
 _N_DENSITIES, _WIDEST_LOG_ODDS = 25, 6.0
+# The tilt is one of so many, evenly spaced between these and minus these, with a normal law of this width. On
+# development graphs of which edges only, or non-edges only, were known, the log-loss with the general prior was .074
+# and .709 without a tilt (no prior: .080 and .684), .061 and .675 with the width 1, and .061 and .665 with 2.
+_N_TILTS, _WIDEST_TILT, _TILT_WIDTH = 33, 6.0, 2.0
 _LARGEST_LOG_ODDS = math.log1p(-_SMALLEST_PROBABILITY) - math.log(_SMALLEST_PROBABILITY)
 
 
@@ -124,6 +133,8 @@ class TemperedDenoiser:
         The law of the density of the unknown pairs.
     density : Tensor (chains,)
         The density.
+    tilt : Tensor (chains,) or None
+        What is added to the prior's log-odds. None: nothing, and no tilt is drawn.
     """
 
     prior: Denoiser | None
@@ -132,6 +143,7 @@ class TemperedDenoiser:
     degree: Tensor
     density_law: DensityLaw
     density: Tensor
+    tilt: Tensor | None = None
 
     @classmethod
     def of_laws(
@@ -142,12 +154,18 @@ class TemperedDenoiser:
         density_law: DensityLaw,
         n_chains: int,
         rng: RandomSource,
+        *,
+        has_tilt: bool = False,
     ) -> TemperedDenoiser:
-        """With trust and density drawn from their laws; a law of one degree of trust takes no random numbers."""
+        """With trust and density drawn from their laws; a law of one degree of trust takes no random numbers.
+
+        Priors are tilted where `has_tilt`, unless trust in them is given.
+        """
         degree = torch.zeros(n_chains, dtype=torch.long, device=evidence.device)
         degree = degree if law.is_certain else law.draw(rng.uniform())
         nothing = evidence.new_zeros(n_chains)
-        return cls(prior, evidence, law, degree, density_law, density_law.draw(nothing, nothing, rng))
+        tilt = nothing if has_tilt and not law.is_certain else None
+        return cls(prior, evidence, law, degree, density_law, density_law.draw(nothing, nothing, rng), tilt)
 
     @property
     def trust(self) -> Tensor:
@@ -156,8 +174,9 @@ class TemperedDenoiser:
 
     @property
     def log_weight(self) -> Tensor:
-        """Logarithm (chains,) of how probable trust and density were before the unknown pairs were looked at."""
-        return self.law.log_weight[self.degree] + self.density_law.log_density(self.density)
+        """Logarithm (chains,) of how probable trust, density and tilt were before the unknown pairs were looked at."""
+        log_weight = self.law.log_weight[self.degree] + self.density_law.log_density(self.density)
+        return log_weight if self.tilt is None else log_weight - 0.5 * (self.tilt / _TILT_WIDTH) ** 2
 
     def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
         log_odds = self.mixed(self.said_by_prior(adjacency, sigma, known))
@@ -167,6 +186,7 @@ class TemperedDenoiser:
         """Log-odds (chains, ...) of the density and, as far as it is trusted, of what the prior has said."""
         shape = (-1, *[1] * (said.dim() - 1))
         trust, density = self.trust.view(shape), torch.logit(self.density).view(shape)
+        said = said if self.tilt is None else said + self.tilt.view(shape)
         return density + trust * (said - density)
 
     def said_by_prior(self, adjacency: Tensor, sigma: float, known: Tensor | None = None) -> Tensor:
@@ -178,7 +198,8 @@ class TemperedDenoiser:
 
     def of_chains(self, chains: Tensor) -> TemperedDenoiser:
         """That of some of the chains."""
-        return replace(self, degree=self.degree[chains], density=self.density[chains])
+        tilt = None if self.tilt is None else self.tilt[chains]
+        return replace(self, degree=self.degree[chains], density=self.density[chains], tilt=tilt)
 
     def with_density_of(self, pairs: Tensor, rng: RandomSource) -> TemperedDenoiser:
         """The same with the density drawn anew, given pairs (chains, unknown pairs) of 0 and 1.
@@ -190,23 +211,31 @@ class TemperedDenoiser:
         return replace(self, density=density)
 
     def redrawn(self, pairs: Tensor, said: Tensor, rng: RandomSource) -> TemperedDenoiser:
-        """The same with density and trust drawn anew, given pairs (chains, unknown pairs) and the prior's log-odds."""
+        """The same with tilt, density and trust drawn anew, given pairs (chains, unknown pairs) and the prior's odds.
+
+        One value after the other is tried: a table of all would be large where there are many pairs.
+        """
         if self.law.is_certain:
             return self.with_density_of(pairs, rng)
         sign = 2 * pairs - 1
+        trust, reference, tilt = self.trust[:, None], torch.logit(self.density)[:, None], self.tilt
 
-        def pseudo_likelihood(log_odds: Tensor) -> Tensor:
+        def pseudo_likelihood(trust: Tensor, said: Tensor, reference: Tensor) -> Tensor:
             # What is beside the prior speaks of the pairs, and not of how far to trust it.
-            return torch.nn.functional.logsigmoid(sign * log_odds).sum(1)
+            return torch.nn.functional.logsigmoid(sign * (reference + trust * (said - reference))).sum(1)
 
-        # One value after the other: a table of all would be large where there are many pairs.
-        trust = self.trust[:, None]
+        if tilt is not None:
+            tilts = torch.linspace(-_WIDEST_TILT, _WIDEST_TILT, _N_TILTS).to(said)
+            fits = torch.stack([pseudo_likelihood(trust, said + value, reference) for value in tilts], 1)
+            tilt = tilts[_drawn(fits - 0.5 * (tilts / _TILT_WIDTH) ** 2, rng.uniform())]
+            said = said + tilt[:, None]
         references = torch.linspace(-_WIDEST_LOG_ODDS, _WIDEST_LOG_ODDS, _N_DENSITIES).to(said)
-        fits = torch.stack([pseudo_likelihood(value + trust * (said - value)) for value in references], 1)
+        fits = torch.stack([pseudo_likelihood(trust, said, value) for value in references], 1)
         fits = fits + self.density_law.log_density(references.sigmoid())
         reference = references[_drawn(fits, rng.uniform())][:, None]
-        fits = torch.stack([pseudo_likelihood(reference + value * (said - reference)) for value in self.law.values], 1)
-        return replace(self, density=reference[:, 0].sigmoid(), degree=self.law.draw(rng.uniform(), fits))
+        fits = torch.stack([pseudo_likelihood(value, said, reference) for value in self.law.values], 1)
+        degree = self.law.draw(rng.uniform(), fits)
+        return replace(self, density=reference[:, 0].sigmoid(), degree=degree, tilt=tilt)
 
 
 def _own_log_odds(adjacency: Tensor, sigma: float) -> Tensor:

@@ -431,7 +431,7 @@ def affine(adjacency, theta):
 def hostile_path(tmp_path_factory):
     ring = nx.to_numpy_array(nx.cycle_graph(6))
     filter = CallableFilter(affine, names=("<b>self</b>", "$\\frac{$ $x_{"))
-    X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=2, random_state=0)
+    X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=4, random_state=0)
     identifier = LangevinSystemIdentifier(filter, **SHORT)
     path = tmp_path_factory.mktemp("hostile") / "a name with spaces & <brackets>.html"
     return identifier.fit(pd.DataFrame(X, columns=HOSTILE), Y, hide_edges(ring, 0.9, random_state=0)).report(path)

@@ -58,6 +58,8 @@ class Question:
     n_chains: int = 2000
     prior_width: float = _theta._PRIOR_WIDTH  # of theta, relative to the gain
     directed: bool = False  # pairs (i, j) are then entries of the matrix
+    offset: list[float] | None = None  # of the outputs of every node, which is told to be unknown
+    outliers: dict[tuple[int, int], float] = field(default_factory=dict)  # what is added to outputs
     X: np.ndarray = field(init=False)
     Y: np.ndarray = field(init=False)
     known: KnownEdges = field(init=False)
@@ -86,6 +88,13 @@ class Question:
         )
         self.Y[np.random.default_rng(self.seed).random(self.Y.shape) < self.hidden_outputs] = np.nan
         self.Y[:, self.hidden_nodes] = np.nan
+        self.Y += 0 if self.offset is None else np.array(self.offset)
+        for place, size in self.outliers.items():
+            self.Y[place] += size
+
+    def without_offsets(self):
+        """Inputs and outputs of which offsets take nothing away: with a flat prior they explain the means, no more."""
+        return (self.X, self.Y) if self.offset is None else (self.X - self.X.mean(0), self.Y - self.Y.mean(0))
 
     def log_prior(self, bits):
         """Of graphs (graphs, unknown pairs), the evidence beside the prior included."""
@@ -129,8 +138,8 @@ class Posterior:
 
 def theta_width(question):
     """Standard deviation of a polynomial's Gaussian prior of theta: so many times the gain from inputs to outputs."""
-    outputs = np.nan_to_num(question.Y)
-    return question.prior_width * np.sqrt((outputs**2).mean() / (question.X**2).mean())
+    inputs, outputs = question.without_offsets()
+    return question.prior_width * np.sqrt(np.nanmean(outputs**2) / (inputs**2).mean())
 
 
 def regressors(question, adjacency):
@@ -138,7 +147,7 @@ def regressors(question, adjacency):
     if isinstance(question.filter, SteadyStateFilter):
         conductance = np.diag(adjacency.sum(1) + question.filter.leak) - adjacency
         return [np.linalg.solve(conductance, question.X.T).T]
-    columns = [question.X]
+    columns = [question.without_offsets()[0]]
     for _ in range(question.filter.order):
         columns.append(columns[-1] @ adjacency.T)
     return columns
@@ -149,8 +158,9 @@ def linear_evidence(question, adjacency):
     columns = regressors(question, adjacency)
     measured = ~np.isnan(question.Y.ravel())
     design = np.stack([(column / question.relative_noise).ravel()[measured] for column in columns], axis=1)
-    outputs = (question.Y / question.relative_noise).ravel()[measured]
+    outputs = (question.without_offsets()[1] / question.relative_noise).ravel()[measured]
     n, p = design.shape
+    n -= 0 if question.offset is None else question.n_nodes
     variances = np.exp(2 * LOG_NOISE_GRID) if question.noise_std is None else np.array([question.noise_std**2])
     # The exponent is that of a normal law of theta, and 1 / temperature multiplies all of it, the law's width included.
     precisions = design.T @ design / variances[:, None, None] + np.eye(p) / theta_width(question) ** 2
@@ -189,9 +199,32 @@ def heat_evidence(question, adjacency):
     return logsumexp(log_density), np.array([weights @ THETA_GRID]), weights @ variances
 
 
+def heat_evidence_with_outliers(question, adjacency):
+    """The noise of a measurement is usual, or with the probability `share` larger by one of ten factors."""
+    share = beta(1, 50).ppf((np.arange(30) + 0.5) / 30)
+    theta, variances = THETA_GRID[4:1000:8], np.exp(np.linspace(np.log(0.3), np.log(8), 40))
+    eigenvalues, vectors = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)
+    decay = np.exp(-np.multiply.outer(theta, eigenvalues))
+    outputs = np.einsum("kn,tn,mn->tkm", question.X @ vectors, decay, vectors)
+    residuals = (question.Y - outputs).reshape(len(theta), 1, -1) / np.sqrt(variances)[:, None]
+    factors = 3.0 * 2.0 ** np.arange(10)
+    weights = (1 / factors) / (1 / factors).sum()
+    usual = np.exp(-0.5 * residuals**2)
+    large = sum(w / c * np.exp(-0.5 * (residuals / c) ** 2) for w, c in zip(weights, factors, strict=True))
+    log_density = np.stack([np.log((1 - s) * usual + s * large).sum(-1) for s in share], -1)
+    log_density = log_density - 0.5 * residuals.shape[-1] * np.log(variances)[:, None]
+    low, high = question.filter.initial_low, question.filter.initial_high
+    law = fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high)).logpdf(theta)
+    log_density = log_density + law[:, None, None]
+    total = logsumexp(log_density)
+    weight = np.exp(log_density - total)
+    return total, np.array([weight.sum((1, 2)) @ theta]), weight.sum((0, 2)) @ variances
+
+
 def enumerate_graphs(question):
     bits = np.array(list(itertools.product([0, 1], repeat=question.known.n_unknown)))
     evidence = heat_evidence if isinstance(question.filter, HeatDiffusionFilter) else linear_evidence
+    evidence = heat_evidence_with_outliers if question.outliers else evidence
     log_evidence, thetas, variances = zip(*(evidence(question, a) for a in question.known.fill(bits)), strict=True)
     log_posterior = np.array(log_evidence) + question.log_prior(bits) / question.temperature
     probability = np.exp(log_posterior - logsumexp(log_posterior))
@@ -206,6 +239,7 @@ def upper_probabilities(values):
 
 
 SQUARE = {"edges": [(0, 1), (1, 2), (0, 3)], "known_pairs": [(0, 1)]}
+FOUR_TIMES = {**SQUARE, "n_experiments": 4}
 PATH = [(0, 1), (1, 2), (2, 3), (3, 4)]
 BLOCKS = StochasticBlockPrior([0, 0, 1, 1, 1], [[0.6, 0.15], [0.15, 0.4]])
 DIFFUSION = {
@@ -288,6 +322,17 @@ QUESTIONS = {
         noise_per_node=[0.3, 1.0, 2.5, 0.6],
         **SQUARE,
     ),
+    "offsets": Question(
+        PolynomialFilter(1),
+        [0.5, 0.5],
+        prior=ErdosRenyiPrior(0.3),
+        noise_std=None,
+        offset=[3, -2, 0, 9.0],
+        **FOUR_TIMES,
+    ),
+    "outliers": Question(
+        prior=ErdosRenyiPrior(0.3), noise_std=None, outliers={(1, 2): 12.0, (4, 0): -5.0}, **DIFFUSION
+    ),
     "directed": Question(PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.3), **ONE_WAY),
     "directed-blocks-second-order": Question(
         PolynomialFilter(2), [0.5, 0.4, 0.2], prior=ONE_WAY_BLOCKS, noise_std=None, n_experiments=6, **ONE_WAY
@@ -309,6 +354,8 @@ def fit(question, n_chains=None, schedule=SWEEPS, **settings):
         patch.setattr(_theta, "_PRIOR_WIDTH", question.prior_width)
         noise_std = question.noise_std if question.noise_per_node is None else question.noise_per_node
         told = {"n_chains": n_chains, "noise_std": noise_std, "random_state": 0}
+        told |= {"fit_intercept": question.offset is not None}
+        told |= {"noise_distribution": "student-t" if question.outliers else "gaussian"}
         settings = {**schedule, **told, **settings}
         if question.prior is None:
             identifier = LikelihoodLangevinIdentifier(question.filter, directed=question.directed, **settings)
@@ -414,25 +461,32 @@ class BlocksInQuestion(StochasticBlockPrior):
 
 
 def enumerate_graphs_and_trust(question):
-    """Marginals of the unknown pairs, and the mean of trust, which is 1 with probability .8 beforehand."""
+    """Marginals of the unknown pairs, and the mean of trust, which is 1 with probability .8 beforehand.
+
+    Known pairs of one kind only say nothing of trust and density, and the prior then has a tilt of unknown size.
+    """
     known, trust = question.known, np.linspace(0, 1, 11)
     log_joint = np.log([0.02] * 10 + [0.8])[:, None]
     values = known.known_pairs().gather(known.values)
     labels, probabilities = np.array(question.prior.labels), np.array(question.prior.probabilities)
     said = logit(probabilities[labels][:, labels])
 
-    def mixed(density):
-        return density + trust[:, None, None] * (said - density)
+    def mixed(density, tilt=0.0):
+        return density + trust[:, None, None] * (said + tilt - density)
 
+    has_both_kinds = 0 < values.mean() < 1
     told = mixed(logit((values.sum() + 1) / (len(values) + 2)))
-    told = log_expit((2 * values - 1) * known.known_pairs().gather(told)).sum(1)
+    told = log_expit((2 * values - 1) * known.known_pairs().gather(told)).sum(1) * has_both_kinds
+    tilts = np.zeros(1) if has_both_kinds else np.linspace(-6, 6, 33)
     bits = np.array(list(itertools.product([0, 1], repeat=known.n_unknown)))
     # The density of the unknown pairs is one of 25, and its law that of edges and non-edges, see `Question.log_prior`.
-    densities, seen = np.linspace(-6, 6, 25), np.array([values.sum(), (1 - values).sum()])
+    densities, seen = np.linspace(-6, 6, 25), np.array([values.sum(), (1 - values).sum()]) * has_both_kinds
     laws = [beta(*(np.array([0.5, 1.5]) + n)).logpdf(expit(densities)) for n in (0, seen)]
     laws = np.logaddexp(*laws) + log_expit(densities) + log_expit(-densities)
-    drawn = [log_expit((2 * bits - 1) * known.space.gather(mixed(density))[:, None]).sum(2) for density in densities]
-    drawn = logsumexp(np.array(drawn) + laws[:, None, None], axis=0)
+    laws = laws[:, None] - 0.5 * (tilts / 2.0) ** 2
+    odds = [[known.space.gather(mixed(density, tilt))[:, None] for tilt in tilts] for density in densities]
+    drawn = log_expit((2 * bits - 1) * np.array(odds)).sum(-1)  # (densities, tilts, trust, graphs)
+    drawn = logsumexp(drawn + laws[..., None, None], axis=(0, 1))
     evidence = np.array([linear_evidence(question, adjacency)[0] for adjacency in known.fill(bits)])
     log_joint = log_joint + told[:, None] + drawn + evidence
     joint = np.exp(log_joint - logsumexp(log_joint))
@@ -440,16 +494,20 @@ def enumerate_graphs_and_trust(question):
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "seed"),
-    [([[0.9, 0.03], [0.03, 0.8]], 1), ([[0.03, 0.9], [0.9, 0.3]], 3)],
-    ids=["prior-fits", "prior-misleads"],
+    ("probabilities", "seed", "known_pairs"),
+    [
+        ([[0.9, 0.03], [0.03, 0.8]], 1, [(0, 1), (2, 3), (1, 2), (0, 3), (1, 4)]),
+        ([[0.03, 0.9], [0.9, 0.3]], 3, [(0, 1), (2, 3), (1, 2), (0, 3), (1, 4)]),
+        ([[0.3, 0.02], [0.02, 0.2]], 1, [(0, 1), (2, 3), (3, 4)]),
+    ],
+    ids=["prior-fits", "prior-misleads", "known-pairs-mislead"],
 )
-def test_trust_and_graphs_match_enumeration_where_pairs_are_independent(probabilities, seed):
+def test_trust_and_graphs_match_enumeration_where_pairs_are_independent(probabilities, seed, known_pairs):
     """Trust varies by at most 0.5 from chain to chain, and five standard errors of 400 chains are 0.125.
 
     With ten marginals that is one false alarm in 140,000 runs. Pairs within a group are edges here, and none between.
     """
-    edges, known_pairs = [(0, 1), (2, 3), (3, 4), (2, 4)], [(0, 1), (2, 3), (1, 2), (0, 3), (1, 4)]
+    edges = [(0, 1), (2, 3), (3, 4), (2, 4)]
     question = Question(
         PolynomialFilter(1),
         [0.5, 0.4],
