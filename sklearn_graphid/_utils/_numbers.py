@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from sklearn.utils import check_random_state as _check_random_state
 from sklearn.utils._param_validation import Interval
 
 __all__ = [
+    "RANDOM_STATE",
     "FloatArray",
     "NumberInterval",
     "check_flag",
     "check_integer",
     "check_number",
     "check_numeric",
+    "check_random_state",
     "check_real_array",
 ]
 
@@ -30,6 +33,18 @@ class NumberInterval(Interval):
     def is_satisfied_by(self, val: Any) -> bool:
         """Whether the value is a number in the interval."""
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
+
+
+# For `_parameter_constraints`: scikit-learn's "random_state", which takes True for the seed 1.
+RANDOM_STATE = [NumberInterval(Integral, 0, 2**32 - 1, closed="both"), np.random.RandomState, None]
+
+
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """Return a generator as scikit-learn's function of this name does, and refuse True and False."""
+    if isinstance(random_state, bool):
+        raise TypeError(f"random_state={random_state!r}; expected an integer, a RandomState or None.")
+    checked: np.random.RandomState = _check_random_state(random_state)
+    return checked
 
 
 def check_integer(value: Any, name: str, *, low: int, low_name: str = "") -> int:

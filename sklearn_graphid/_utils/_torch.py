@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
+
+from ._numbers import check_random_state
 
 __all__ = ["check_device", "draw_seeds", "resolve_device", "seeded_generator", "torch_threads"]
 

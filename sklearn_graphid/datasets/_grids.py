@@ -6,9 +6,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from .._utils._numbers import FloatArray, check_flag, check_integer
+from .._utils._numbers import FloatArray, check_flag, check_integer, check_random_state
 from ..graphs import EdgeSpace
 
 __all__ = ["add_edges", "make_grid_graphs"]

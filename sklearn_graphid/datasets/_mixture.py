@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from .._utils._numbers import FloatArray, check_integer
+from .._utils._numbers import FloatArray, check_integer, check_random_state
 from ._families import FAMILIES, move_edges
 
 __all__ = ["graph_families", "make_graph_mixture"]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_random_state
 from .._utils._optional import require_pandapower
 from ._measurements import FlowNetwork, check_options, measured_bunch
 

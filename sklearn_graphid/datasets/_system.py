@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
-from .._utils._numbers import FloatArray, check_flag, check_integer, check_number, check_numeric, check_real_array
+from .._utils._numbers import (
+    FloatArray,
+    check_flag,
+    check_integer,
+    check_number,
+    check_numeric,
+    check_random_state,
+    check_real_array,
+)
 from .._utils._optional import is_networkx
 from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter

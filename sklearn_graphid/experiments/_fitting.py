@@ -39,6 +39,8 @@ RESERVED = {"method", "name", *_FIRST, *_LAST, "estimator"}
 
 
 def fit_all(jobs: list[tuple[Any, System]], n_jobs: int | None, keep_estimators: bool) -> list[dict[str, Any]]:
+    if isinstance(n_jobs, bool):
+        raise TypeError(f"n_jobs={n_jobs!r}; expected an integer or None.")
     config = get_config()
     tasks = (delayed(_fit_one)(estimator, system, config, keep_estimators) for estimator, system in jobs)
     # No backend is named here: a cluster that the caller has chosen is to be used. Where it is threads, all of them

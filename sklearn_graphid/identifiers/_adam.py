@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.utils._param_validation import StrOptions
 
-from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
@@ -201,7 +201,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         "threshold": [NumberInterval(Real, 0, 1, closed="both")],
         "device": [str],
         "verbose": VERBOSE,
-        "random_state": ["random_state"],
+        "random_state": RANDOM_STATE,
     }
 
     def __init__(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._numbers import FloatArray, check_integer, check_number, check_real_array
+from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state, check_real_array
 from .._utils._optional import require_pandas
 from .._utils._torch import torch_threads
 from ..design import (

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval, check_random_state
 from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
@@ -85,10 +84,10 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "fit_intercept": ["boolean"],
         "noise_distribution": [StrOptions({"gaussian", "student-t"})],
         "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
+        "n_jobs": [NumberInterval(Integral, None, None, closed="neither"), None],
         "device": [str],
         "verbose": VERBOSE,
-        "random_state": ["random_state"],
+        "random_state": RANDOM_STATE,
     }
 
     @abstractmethod

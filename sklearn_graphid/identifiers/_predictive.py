@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_random_state
 from .._utils._torch import torch_threads
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_random_state
 from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from ..graphs import KnownEdges
 from ..graphs._validation import check_graphs

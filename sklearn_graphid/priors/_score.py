@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path
-from .._utils._numbers import FloatArray
+from .._utils._numbers import RANDOM_STATE, FloatArray
 from .._utils._progress import VERBOSE, shown_progress
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs._validation import check_graphs
@@ -180,7 +180,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         "checkpoint_path": [str, os.PathLike, None],
         "device": [str],
         "verbose": VERBOSE,
-        "random_state": ["random_state"],
+        "random_state": RANDOM_STATE,
     }
 
     def __init__(

@@ -329,3 +329,14 @@ def test_strengths_of_known_edges_are_kept_on_demand(one_way):
     known = hide_edges(strengths, 0.5, keep_weights=True, random_state=0)
     np.testing.assert_array_equal(known.weights, np.where(known.mask & (strengths != 0), strengths, np.nan))
     np.testing.assert_array_equal(known.mask, hide_edges(strengths != 0, 0.5, random_state=0).mask)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_flag_is_no_seed(adjacency, flag):
+    for make in (
+        lambda: make_system(adjacency, "heat", [0.5], random_state=flag),
+        lambda: hide_edges(adjacency, 0.5, random_state=flag),
+        lambda: make_grid_graphs(1, random_state=flag),
+    ):
+        with pytest.raises(TypeError, match=rf"random_state={flag}; expected an integer, a RandomState or None"):
+            make()

@@ -426,8 +426,10 @@ def test_certain_evidence_is_allowed(langevin, ring, ring_experiments):
         ("observed_nodes", 3),
         ("observed_nodes", None),
         ("n_jobs", 1.5),
+        ("n_jobs", True),
         ("device", 0),
         ("random_state", "seed"),
+        ("random_state", True),
     ],
 )
 def test_wrong_parameters_of_the_samplers(sampler, name, value, ring_experiments):

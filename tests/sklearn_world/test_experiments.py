@@ -290,6 +290,11 @@ def test_estimators_that_make_no_sense_are_refused(quick, ladder_system):
             compare_identifiers(wrong, [ladder_system])
 
 
+def test_a_flag_is_no_number_of_workers(quick, ladder_system):
+    with pytest.raises(TypeError, match="n_jobs=True; expected an integer or None"):
+        identify_many(quick, [ladder_system], n_jobs=True)
+
+
 def test_pandas_is_only_needed_when_a_table_is_made():
     code = (
         "import sys; sys.modules['pandas'] = None\n"
