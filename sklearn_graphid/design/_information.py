@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy import linalg
 
 from .._utils._numbers import FloatArray
 
-__all__ = ["conditioned", "deviations_of", "gaussian_information", "joint_information"]
+__all__ = ["conditioned", "deviations_of", "gaussian_information", "has_small_gram", "joint_information"]
 
+# A sum of squared predictions up to which I + P'P keeps its identity in double precision, with digits to spare. Beyond,
+# as where inputs are a million times larger than those so far, singular values of P itself are used, which cost more.
+_LARGEST_GRAM = 1e10
 # Predictions of many inputs are made in parts that hold about so many numbers.
 _NUMBERS_AT_ONCE = 2**23
 
@@ -47,9 +50,17 @@ def half_log_determinant(predictions: FloatArray) -> FloatArray:
     """½ log det(I + P'P) of predictions P (..., draws, outputs), in the smaller of the two dimensions."""
     if predictions.shape[-2] > predictions.shape[-1]:
         predictions = predictions.swapaxes(-2, -1)
+    if not has_small_gram(predictions):
+        return np.asarray(np.log(np.hypot(1.0, np.linalg.svd(predictions, compute_uv=False))).sum(-1))
     gram = predictions @ predictions.swapaxes(-2, -1)
     cholesky = np.linalg.cholesky(gram + np.eye(gram.shape[-1]))
     return np.asarray(np.log(np.diagonal(cholesky, axis1=-2, axis2=-1)).sum(-1))
+
+
+def has_small_gram(predictions: FloatArray) -> bool:
+    """Whether I + P'P of predictions P (..., draws, outputs) can be factorised without loss."""
+    largest = float(np.abs(predictions).max(initial=0.0))
+    return bool(largest < np.sqrt(_LARGEST_GRAM / max(1, predictions.shape[-2] * predictions.shape[-1])))
 
 
 def gaussian_information(deviations: FloatArray, inputs: FloatArray) -> FloatArray:
@@ -72,16 +83,24 @@ def conditioned(deviations: FloatArray, inputs: FloatArray) -> FloatArray:
     if not len(inputs):
         return deviations
     cholesky = _cholesky_given(deviations, inputs)
-    flat = solve_triangular(cholesky, deviations.reshape(len(deviations), -1), lower=True, check_finite=False)
+    flat = linalg.solve_triangular(cholesky, deviations.reshape(len(deviations), -1), lower=True, check_finite=False)
     return np.asarray(flat, dtype=np.float64).reshape(deviations.shape)
 
 
 def _cholesky_given(deviations: FloatArray, inputs: FloatArray) -> FloatArray:
-    gram = np.eye(len(deviations))
+    """The lower factor (draws, draws) of I + P P', where P (draws, ...) are the predictions of all inputs.
+
+    By orthogonal transformations of I and P, part by part: products would lose the identity beside large predictions.
+    """
+    upper = np.eye(len(deviations))
     for part in _in_parts(deviations, inputs):
-        predictions = predicted(deviations, part)
-        gram += (predictions @ predictions.swapaxes(-2, -1)).sum(0)
-    return np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
+        predictions = np.moveaxis(predicted(deviations, part), 1, 0).reshape(len(deviations), -1)
+        upper = linalg.qr(np.concatenate([upper, predictions.T]), mode="r", check_finite=False)[0][: len(upper)]
+    # Pivots are one at least, or rounding made them less.
+    pivots = np.diagonal(upper)
+    upper = upper * np.where(pivots < 0, -1.0, 1.0)[:, None]
+    np.fill_diagonal(upper, np.maximum(np.abs(pivots), 1.0))
+    return np.asarray(upper.T, dtype=np.float64)
 
 
 def _in_parts(deviations: FloatArray, inputs: FloatArray) -> Iterator[FloatArray]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from .._utils._numbers import FloatArray
-from ._information import conditioned, gaussian_information, half_log_determinant, predicted
+from ._information import conditioned, gaussian_information, half_log_determinant, has_small_gram, predicted
 
 __all__ = ["Box", "choose_candidates", "choose_inputs"]
 
@@ -124,6 +124,11 @@ def _is_better(deviations: FloatArray, x: FloatArray, other: FloatArray) -> bool
 def _value_and_gradient(deviations: FloatArray, x: FloatArray) -> tuple[float, FloatArray]:
     """The information of an input, and its derivatives (nodes,)."""
     predictions = predicted(deviations, x[None])[0]
+    if not has_small_gram(predictions):
+        left, sizes, right = np.linalg.svd(predictions, full_matrices=False)
+        slope = (left * (sizes / np.hypot(1.0, sizes) / np.hypot(1.0, sizes))) @ right
+        value = float(np.log(np.hypot(1.0, sizes)).sum())
+        return value, np.einsum("dno,do->n", deviations, slope, optimize=True)
     gram = predictions.T @ predictions + np.eye(predictions.shape[1])
     if len(predictions) < len(gram):
         gram = predictions @ predictions.T + np.eye(len(predictions))

@@ -129,3 +129,31 @@ def test_draws_that_agree_tell_that_nothing_is_left():
     deviations = deviations_of(np.repeat(make_responses(1), 4, axis=0), NOISE)
     found = choose_inputs(deviations, 2, Box(np.full(5, -1.0), np.full(5, 1.0), 5), np.random.RandomState(0))
     assert joint_information(deviations, found) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_draws", [3, 6])  # fewer and more than there are outputs
+@pytest.mark.parametrize("size", [1e3, 1e9, 1e15, 1e100])
+def test_large_predictions_are_told_to_the_digit(size, n_draws):
+    """Draws that predict one output each: information is that of outputs of their own, ½ log(1 + size²)."""
+    sizes = size * 10.0 ** -np.arange(3)
+    deviations = np.zeros((n_draws, 1, 4))
+    deviations[np.arange(3), 0, np.arange(3)] = sizes
+    expected = np.log(np.hypot(1.0, sizes)).sum()
+    x = np.ones((1, 1))
+    assert gaussian_information(deviations, x)[0] == pytest.approx(expected)
+    assert joint_information(deviations, x) == pytest.approx(expected)
+    assert gaussian_information(conditioned(deviations, x), x)[0] == pytest.approx(1.5 * np.log(2))
+
+
+@pytest.mark.parametrize("box_size", [1.0, 1e9])
+@pytest.mark.parametrize("n_driven", [1, 5])
+def test_large_responses_leave_a_search_for_inputs(box_size, n_driven):
+    """Twice an input tells log 2 more of every output; a random corner tells no more than what is found."""
+    deviations = deviations_of(make_responses(size=1e6), NOISE)
+    box = Box(np.full(5, -box_size), np.full(5, box_size), n_driven)
+    found = choose_inputs(deviations, 3, box, np.random.RandomState(0))
+    assert (np.abs(found) <= box_size).all()
+    once, twice = gaussian_information(deviations, found), gaussian_information(deviations, 2 * found)
+    np.testing.assert_allclose(twice - once, 4 * np.log(2), rtol=1e-3)
+    corners = box_size * np.random.default_rng(0).choice([-1.0, 1.0], (20, 3, 5)) * (np.arange(5) < n_driven)
+    assert joint_information(deviations, found) >= max(joint_information(deviations, corner) for corner in corners)

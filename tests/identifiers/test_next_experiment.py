@@ -247,3 +247,23 @@ def test_wrong_inputs_and_numbers_are_named(fitted):
         fitted.information_gain(np.ones((1, 5)))
     with pytest.raises(ValueError, match="n_pairs=0; expected an integer of at least 1"):
         fitted.suggest_pairs(0)
+
+
+def test_units_of_the_data_do_not_matter(data):
+    """The same draws in other units: inputs as large relative to the noise tell as much."""
+    X, Y = data
+    one, other = (LangevinSystemIdentifier("heat", noise_std=u, **SHORT).fit(u * X, u * Y) for u in (1.0, 1e-9))
+    inputs = np.random.default_rng(0).uniform(-1, 1, (3, 6))
+    np.testing.assert_allclose(other.information_gain(1e-9 * inputs), one.information_gain(inputs), rtol=1e-3)
+    # Inputs of one, a thousand million times those so far, are the default box.
+    far = other.suggest_inputs(2, random_state=0)
+    assert (np.abs(far) <= 1).all()
+    assert (other.information_gain(far) > other.information_gain(1e-9 * inputs).max()).all()
+
+
+def test_exact_data_leave_a_next_experiment():
+    """Without noise the noise level is at its floor, and draws that differ do so by a million times as much."""
+    X, Y = make_system(nx.path_graph(3), "heat", theta=[0.5], n_experiments=1, noise_std=0.0, random_state=0)
+    identifier = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y)
+    assert identifier.suggest_inputs(3, random_state=0).shape == (3, 3)
+    assert np.isfinite(identifier.information_gain(np.eye(3))).all()
