@@ -40,7 +40,6 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
     """What a fitted identifier has sampled; see `PosteriorIdentifier.to_arviz`."""
     arviz = _import_arviz()
     draws = estimator._draws
-    shape = draws.log_likelihood.shape
     names = [str(name) for name in estimator.node_names_]
     space = estimator.known_edges_.space
     arrow = "->" if space.directed else "-"
@@ -53,7 +52,7 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
     groups: dict[str, Any] = {
         "posterior": {
             "theta": draws.theta,
-            "noise_std": estimator.noise_std_samples_.reshape(shape),
+            "noise_std": _noise_levels(estimator),
             "edges": draws.graphs,
         },
         # ArviZ keeps the name "log_likelihood" for that of every single measurement.
@@ -76,6 +75,16 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
         warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
         data: InferenceData = arviz.from_dict(**groups, coords=coordinates, dims=dimensions)
     return data
+
+
+def _noise_levels(estimator: PosteriorIdentifier) -> FloatArray:
+    """Those of the draws (chains, draws), in the order of theta; what was given, where it was.
+
+    `noise_std_samples_` holds more copies of what counts more, and is in another order.
+    """
+    drawn, pooled = estimator._draws.noise_std, estimator.noise_std_samples_
+    is_given = np.ptp(pooled) == 0  # reported as it was given, and not as single precision has it
+    return np.full(drawn.shape, pooled[0]) if is_given else drawn
 
 
 def _checked(values: Any, name: str, n_columns: int) -> FloatArray:

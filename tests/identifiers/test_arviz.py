@@ -131,3 +131,18 @@ def test_a_version_without_inference_data_is_told(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", Successor())
     with pytest.raises(ImportError, match=r"ArviZ 1\.0\.0 no longer has.*sklearn-graphid\[diagnostics\]"):
         fitted.to_arviz()
+
+
+def test_noise_and_theta_of_a_draw_stay_together(fitted, ring_experiments):
+    """The log-likelihood of every draw follows from its theta, graph and noise level, however much its chain counts."""
+    X, Y = ring_experiments
+    draws = fitted._draws._replace(weight=np.array([0.7, 0.1, 0.1, 0.1]))
+    fitted._draws, fitted.noise_std_samples_ = draws, draws.pooled(draws.noise_std)
+    assert (fitted.noise_std_samples_ != draws.noise_std.ravel()).any()
+    data = fitted.to_arviz()
+    theta, noise_std, edges = (data.posterior[name].to_numpy() for name in ("theta", "noise_std", "edges"))
+    graphs = fitted.known_edges_.fill(edges)
+    powers = np.stack([np.broadcast_to(np.eye(6), graphs.shape), graphs, graphs @ graphs], axis=2)
+    squares = ((Y - X @ np.einsum("cdp,cdpij->cdij", theta, powers).swapaxes(-2, -1)) ** 2).sum((-2, -1))
+    expected = -0.5 * squares / noise_std**2 - Y.size * np.log(noise_std)
+    np.testing.assert_allclose(data.sample_stats["joint_log_likelihood"], expected, rtol=1e-4)
