@@ -91,7 +91,9 @@ def _normal_equations(
 def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
     """Precision (chains, 1) of theta's Gaussian prior in units of the noise variance."""
     inputs = problem.inputs.double().square().mean()
-    width = _PRIOR_WIDTH * (problem.output_power / inputs.clamp_min(1e-300)).sqrt()
+    # Inputs of zero have no gain, so that nothing tells the scale of theta; a gain of one keeps it finite.
+    gain = (problem.output_power / inputs).sqrt() if float(inputs) > 0 else torch.ones_like(inputs)
+    width = _PRIOR_WIDTH * gain
     return (noise_std.double() / width.clamp_min(1e-150)).square()[:, None].clamp_max(1e30)
 
 

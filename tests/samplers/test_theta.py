@@ -360,3 +360,28 @@ def test_noise_draws_are_inverse_gamma(hidden_outputs):
     )
     law = stats.invgamma(0.5 * n_measured, scale=0.5 * squares)
     assert stats.kstest(draws.numpy() ** 2, law.cdf).pvalue > ALARM
+
+
+def drawn_constants(X, Y, n_chains=4000):
+    """Draws of theta in y = theta x, with noise of one."""
+    known = KnownEdges(np.ones((X.shape[1], X.shape[1]), dtype=bool), np.zeros((X.shape[1], X.shape[1])))
+    problem = Problem.from_numpy(X, Y, known, PolynomialFilter(0), CPU, torch.float64)
+    noise = ChainRNG(range(n_chains), CPU, torch.float64)
+    start, noise_std = torch.zeros(n_chains, 1).double(), torch.ones(n_chains).double()
+    graphs = repeated(problem, n_chains)
+    return sample_theta(problem, graphs, start, noise_std, noise.normal(1), noise.uniform())[0][:, 0].numpy()
+
+
+def test_prior_of_theta_is_as_wide_as_the_gain_of_what_was_measured():
+    """One output of a hundred: the posterior of Bayes' rule, whose prior is three times the gain of that output."""
+    X, Y = np.ones((10, 10)), np.full((10, 10), np.nan)
+    Y[3, 4] = 2.0
+    precision = 1 + 1 / (3 * 2.0) ** 2
+    law = stats.norm(2.0 / precision, precision**-0.5)
+    assert stats.kstest(drawn_constants(X, Y), law.cdf).pvalue > ALARM
+
+
+def test_inputs_of_zero_give_theta_a_prior_of_gain_one():
+    """Nothing passes through the filter, so that the posterior is the prior."""
+    draws = drawn_constants(np.zeros((2, 3)), np.ones((2, 3)))
+    assert stats.kstest(draws, stats.norm(0, 3).cdf).pvalue > ALARM
