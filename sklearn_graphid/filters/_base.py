@@ -163,7 +163,7 @@ class GraphFilter(BaseEstimator, ABC):
     ) -> Tensor:
         """Return the design (chains, changes, parameters, experiments, nodes) of graphs with one pair changed each."""
         graphs = changed_graphs(adjacency, rows, columns, amounts)
-        return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], -1, *signals.shape)
+        return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], self.n_parameters(), *signals.shape)
 
     def edge_changes(
         self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None

@@ -124,6 +124,8 @@ class CallableFilter(GraphFilter):
         return [(float(a), float(b)) for a, b in clipped]
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
+        if not len(adjacency):  # nothing to filter with, and no first graph for the function to look at
+            return signals.new_zeros(0, *signals.shape[-2:])
         function = self._filter_matrix if self.batched else torch.vmap(self._filter_matrix)
         matrix = function(adjacency, theta)
         if matrix.shape != adjacency.shape:

@@ -133,7 +133,7 @@ class RecomputedChanges(EdgeChanges):
         self._measured = measured
         self._targets = self._seen(targets).double()
         n_numbers = signals.numel() * filter.n_parameters()
-        self.n_numbers = n_numbers if filter.linear_in_theta else max(n_numbers, adjacency[0].numel())
+        self.n_numbers = n_numbers if filter.linear_in_theta else max(n_numbers, adjacency.shape[-1] ** 2)
         if filter.linear_in_theta:
             self.moments = self._of_designs(filter.design(adjacency, signals))
         else:
@@ -160,6 +160,8 @@ class RecomputedChanges(EdgeChanges):
 
     def _outputs_after(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
         graphs = changed_graphs(self._adjacency, rows, columns, amounts).flatten(0, 1)
+        if not len(graphs):  # a filter of the user's need not know what to do with none
+            return self._signals.new_zeros(*rows.shape[:2], *self._signals.shape)
         outputs = self._filter.apply(graphs, theta.repeat_interleave(rows.shape[1], 0), self._signals)
         return outputs.view(*rows.shape[:2], *outputs.shape[1:])
 

@@ -29,6 +29,9 @@ _LARGEST_NORM = 0.58
 
 # Nobody knows a time better than that before measuring, and a start that is a single value claims nothing.
 _NARROWEST_RANGE = 2.0
+# Relative to the median time. No time at all has a density of zero, but it is where the search for the best fit ends on
+# data that are not heat, and graphs have to be compared there.
+_SHORTEST_TIME = 1e-6
 
 
 class HeatDiffusionFilter(GraphFilter):
@@ -113,7 +116,7 @@ class HeatDiffusionFilter(GraphFilter):
         median = math.sqrt(self.initial_low * self.initial_high)
         # A log-logistic law of this shape has its quartiles at the median times 3^(-1/shape) and 3^(1/shape).
         shape = math.log(9) / math.log(max(self.initial_high / self.initial_low, _NARROWEST_RANGE))
-        log_ratio = (theta[:, 0].double() / median).log()
+        log_ratio = (theta[:, 0].double() / median).clamp_min(_SHORTEST_TIME).log()
         return (shape - 1) * log_ratio - 2 * torch.nn.functional.softplus(shape * log_ratio)
 
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:

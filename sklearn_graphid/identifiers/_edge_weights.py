@@ -63,6 +63,9 @@ def weight_matrices(strengths: FloatArray, known: KnownEdges) -> FloatArray:
 def summarize_weights(strengths: FloatArray, known: KnownEdges, adjacency: npt.NDArray[np.int64]) -> WeightSummary:
     """Mean and standard deviation of the strength of every edge of a graph, over the draws that have this edge.
 
+    An edge that none of the draws has, which happens with few of them, gets the median and the standard deviation of
+    all strengths that were drawn: probabilities are means over more graphs than are kept.
+
     Parameters
     ----------
     strengths : ndarray (draws, free pairs)
@@ -74,7 +77,11 @@ def summarize_weights(strengths: FloatArray, known: KnownEdges, adjacency: npt.N
     """
     drawn = np.where(strengths == 0, np.nan, strengths)
     is_drawn = ~np.isnan(drawn).all(axis=0)
-    mean, std = np.zeros((2, drawn.shape[1]))
+    usual = drawn[np.isfinite(drawn)]
+    # The unit of strengths is one where nothing is known of them.
+    mean = np.full(drawn.shape[1], float(np.median(usual)) if usual.size else 1.0)
+    std = np.full(drawn.shape[1], float(usual.std()) if usual.size else 0.0)
+    mean[mean == 0] = 1.0
     mean[is_drawn], std[is_drawn] = np.nanmean(drawn[:, is_drawn], axis=0), np.nanstd(drawn[:, is_drawn], axis=0)
     is_edge = adjacency == 1
     known_weights = known.known_weights()
@@ -88,14 +95,18 @@ def summarize_weights(strengths: FloatArray, known: KnownEdges, adjacency: npt.N
 def weight_intervals(
     strengths: FloatArray, known: KnownEdges, adjacency: npt.NDArray[np.int64], level: float
 ) -> FloatArray:
-    """Ends (nodes, nodes, 2) of the central intervals of the strengths of a graph's edges; zero where there is none."""
+    """Ends (nodes, nodes, 2) of the central intervals of the strengths of a graph's edges; zero where there is none.
+
+    They are nan for an edge that fewer than two draws have.
+    """
+    central_interval(strengths, level)  # refuses a level that is none, and a single draw
     space = free_pairs(known)
     ends = np.repeat(known.known_weights()[..., None], 2, axis=-1)
     lows, highs = np.zeros((2, strengths.shape[1]))
     is_wanted = space.gather(adjacency) == 1
     for pair in np.nonzero(is_wanted)[0]:
         drawn = strengths[strengths[:, pair] != 0, pair]
-        lows[pair], highs[pair] = central_interval(drawn, level)
+        lows[pair], highs[pair] = central_interval(drawn, level) if len(drawn) > 1 else (np.nan, np.nan)
     for place, values in enumerate((lows, highs)):
         space.write(ends[..., place], values)
     return ends

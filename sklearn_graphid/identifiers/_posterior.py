@@ -328,7 +328,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         Returns
         -------
         ndarray of shape (n_nodes, n_nodes, 2)
-            Lower and upper ends; both are what was given where a strength was, and zero where there is no edge.
+            Lower and upper ends; both are what was given where a strength was, zero where there is no edge, and nan
+            where fewer than two draws have the edge.
         """
         check_is_fitted(self)
         if not hasattr(self, "weights_"):

@@ -71,8 +71,10 @@ class LaplaceFit(NamedTuple):
 
 
 def strengths_of(slab: Slab, fit: LaplaceFit, z: Tensor) -> Tensor:
-    """Strengths (chains, free pairs), zero where there is no edge."""
-    return fit.spread(slab.strength(z))
+    """Strengths (chains, free pairs), zero where there is no edge, and only there."""
+    strengths = slab.strength(z)
+    # Of strengths that the data say nothing about, the best may be zero, which would make an edge none.
+    return fit.spread(torch.where(strengths == 0, torch.finfo(torch.float32).tiny, strengths))
 
 
 class Linearization(NamedTuple):
@@ -96,7 +98,8 @@ class Objective(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, slab: Slab, conditions: Conditions, is_edge: Tensor) -> Objective:
-        n_edges = int(is_edge.sum(1).max())
+        # At least one place, which is not real where no chain has an edge: what is looked up by place then finds one.
+        n_edges = max(1, int(is_edge.sum(1).max()))
         places = (~is_edge).to(torch.int8).argsort(dim=1, stable=True)[:, :n_edges]
         return cls(problem, slab, conditions, is_edge, places, is_edge.gather(1, places))
 

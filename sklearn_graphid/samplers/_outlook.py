@@ -97,7 +97,8 @@ def padded(view: View, n_edges: int) -> View:
 def trimmed(view: View) -> View:
     """The same view without places that no chain needs."""
     fit, outlook = view
-    n_before, n_edges = fit.mode.shape[1], int(fit.is_real.sum(1).max())
+    n_before = fit.mode.shape[1]
+    n_edges = min(n_before, max(1, int(fit.is_real.sum(1).max())))  # at least one, as in `Objective.of`
     if n_edges == n_before:
         return view
     kept = torch.cat([torch.arange(n_edges), torch.arange(n_before, fit.factor.shape[1])]).to(fit.places.device)

@@ -130,6 +130,8 @@ def leap(posterior: StrengthPosterior, position: Position) -> Position:
     log_density = some.log_density(fit, old.deviation)
     gain = log_density + some.odds.log_prior(is_edge) - old.log_density - some.odds.log_prior(old.view.fit.is_edge)
     better = (gain > 0).nonzero()[:, 0]
+    if not len(better):
+        return position
     view = some.select(better).seen_from(selected(fit, better))
     return _updated(position, chosen[better], Position(view, old.deviation[better], log_density[better]))
 

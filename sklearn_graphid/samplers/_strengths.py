@@ -170,7 +170,7 @@ class StrengthKernel(Kernel):
             sigma=self.sigma,
             edge_probability=n_seen[:, : problem.n_unknown] / max(1, self.n_moves),
             log_likelihood=log_likelihood,
-            log_prior=log_evidence - at_draw,
+            log_prior=_finite_or(log_evidence - at_draw, odds.log_prior(fit.is_edge)),
             origin=state.origin,
             trust=trust_of(odds.denoise),
             density=density_of(odds.denoise),
@@ -293,8 +293,15 @@ def _conditions(problem: Problem, law: StrengthLaw, noise_std: Tensor) -> Condit
     return Conditions(law, noise_std, precision.expand(-1, problem.filter.n_parameters()).contiguous())
 
 
+def _finite_or(values: Tensor, otherwise: Tensor) -> Tensor:
+    """Values (chains,), or others where none is finite: data that no strengths fit are no reason to end without any."""
+    return values if bool(torch.isfinite(values).any()) else otherwise
+
+
 def _usual(strengths: Tensor, share: Tensor) -> Tensor:
-    """The median (chains,) of as many of the largest strengths as edges are expected."""
+    """The median (chains,) of as many of the largest strengths as edges are expected; one where no pair is free."""
+    if not strengths.shape[1]:
+        return strengths.new_ones(len(strengths))
     ranked = strengths.abs().sort(dim=1, descending=True).values
     middle = (0.5 * share.sum(1)).long().clamp(0, strengths.shape[1] - 1)
     return ranked.gather(1, middle[:, None])[:, 0]

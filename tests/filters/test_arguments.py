@@ -197,3 +197,12 @@ def test_what_vmap_cannot_do_has_a_way_out():
     with pytest.raises(RuntimeError, match="data-dependent control flow") as caught:
         make_system(RING, CallableFilter(branching), [0.1], random_state=0)
     assert "set batched=True" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_function_is_not_called_without_a_graph(batched):
+    def refuse(adjacency, theta):
+        raise AssertionError("called")
+
+    outputs = CallableFilter(refuse, batched=batched).apply(torch.zeros(0, 3, 3), torch.zeros(0, 1), torch.zeros(2, 3))
+    assert outputs.shape == (0, 2, 3)

@@ -169,3 +169,15 @@ def test_a_copy_is_changed_apart_and_chains_can_be_taken_over_from_it(filter, di
         for change in range(3, N_CHANGES):
             after = case.moments(case.after(graphs, chain, change), chain, measured)
             assert_close((part[chain, change] for part in found), after)
+
+
+@pytest.mark.parametrize(("filter", "directed"), CASES, ids=str)
+@pytest.mark.parametrize(("n_chains", "n_changes"), [(0, 3), (2, 0)])
+def test_no_graph_or_no_change_gives_empty_answers(filter, directed, n_chains, n_changes):
+    case = Case(filter, directed)
+    case.graphs, case.theta = case.graphs[:n_chains], case.theta[:n_chains]
+    entries = [places[:n_chains, :n_changes] for places in case.entries]
+    changes, amounts = case.changes(), case.amounts[:n_chains, :n_changes]
+    outputs = changes.output_changes(*entries, amounts, case.theta)
+    assert outputs.shape == (n_chains, n_changes, N_EXPERIMENTS, N_NODES)
+    assert changes.moments_after(*entries, amounts).squares.shape == (n_chains, n_changes)
