@@ -10,8 +10,10 @@ import pandas as pd
 import polars as pl
 from random_systems import pick
 from scipy import sparse
+from sklearn.base import clone
 
 from sklearn_graphid import ErdosRenyiPrior, KnownEdges, StochasticBlockPrior, identifiers, load_prior
+from sklearn_graphid.filters import PolynomialFilter, SteadyStateFilter
 
 SHIPPED_PRIOR = load_prior("deezer-ego-nets")
 
@@ -88,13 +90,26 @@ def one_direction_lost(rng, matrix):
     return np.where(lost, np.nan, matrix)
 
 
-def known_graph(names, mask, adjacency):
-    """A graph of the known edges, and the pairs that are known to have none."""
-    graph = nx.Graph()
+def known_graph(system, order):
+    """A graph of the known edges, with the strengths that are told, and the pairs that are known to have none.
+
+    In a directed graph the entry in row i and column j is the edge from j to i.
+    """
+    names, weights = [system.names[node] for node in order], system.given_weights
+    graph, absent = nx.DiGraph() if system.directed else nx.Graph(), []
     graph.add_nodes_from(names)
-    known = [(names[i], names[j], adjacency[i, j]) for i, j in np.argwhere(np.triu(mask, 1))]
-    graph.add_edges_from((first, second) for first, second, is_edge in known if is_edge)
-    return graph, [(first, second) for first, second, is_edge in known if not is_edge]
+    for i, j in np.argwhere(in_order(system.is_known, order)):
+        row, column = order[i], order[j]
+        pair = names[j], names[i]
+        if i == j or (not system.directed and i > j):
+            continue
+        if not system.adjacency[row, column]:
+            absent.append(pair)
+        elif weights is None or np.isnan(weights[row, column]):
+            graph.add_edge(*pair)
+        else:
+            graph.add_edge(*pair, weight=float(weights[row, column]))
+    return graph, absent
 
 
 def present_known(rng, system, x_nodes, x_named):
@@ -104,17 +119,46 @@ def present_known(rng, system, x_nodes, x_named):
     # Where X has no names, the order is all there is.
     order = rng.permutation(system.n_nodes) if x_named else x_nodes
     names = [system.names[node] for node in order]
-    mask, adjacency = in_order(system.is_known, order), in_order(system.adjacency, order)
-    edges, absent = known_graph(names, mask, adjacency)
+    ways = ways_with_strengths(rng, system, order, names)
+    if system.given_weights is None:
+        ways |= ways_without_strengths(rng, system, x_nodes, x_named, order, names)
+    way = pick(rng, *ways)
+    return ways[way](), way
+
+
+def ways_with_strengths(rng, system, order, names):
+    mask, adjacency, directed = in_order(system.is_known, order), in_order(system.adjacency, order), system.directed
     odd_values = np.where(mask, adjacency, pick(rng, 0.0, np.nan, 7.0))
-    frame = pd.DataFrame(one_direction_lost(rng, np.where(mask, adjacency, np.nan)), index=names, columns=names)
-    frame = frame.iloc[rng.permutation(len(names))] if x_named else frame
+    edges, absent = known_graph(system, order)
+    weights, weight = None, None
+    if system.given_weights is not None:
+        weights, weight = in_order(system.given_weights, order), "weight"
+    return {
+        "KnownEdges": lambda: {"known_mask": KnownEdges(mask, odd_values, names, weights, directed)},
+        "graph with absent pairs": lambda: {
+            "known_mask": KnownEdges.from_networkx(edges, absent=absent, nodes=pick(rng, None, names), weight=weight)
+        },
+        "edge list": lambda: {
+            "known_mask": KnownEdges.from_pandas_edgelist(
+                edge_table(rng, edges, absent), nodes=names, weight=weight, directed=directed
+            )
+        },
+    }
+
+
+def ways_without_strengths(rng, system, x_nodes, x_named, order, names):
+    mask, adjacency, directed = in_order(system.is_known, order), in_order(system.adjacency, order), system.directed
+    odd_values, partial = np.where(mask, adjacency, pick(rng, 0.0, np.nan, 7.0)), np.where(mask, adjacency, np.nan)
     x_mask, x_adjacency = in_order(system.is_known, x_nodes), in_order(system.adjacency, x_nodes)
     np.fill_diagonal(x_mask, False)
-    x_partial = one_direction_lost(rng, in_order(system.partial, x_nodes))
-    ways = {
-        "KnownEdges": lambda: {"known_mask": KnownEdges(mask, odd_values, names)},
-        "KnownEdges without names": lambda: {"known_mask": KnownEdges.from_array(x_partial)},
+    x_partial = in_order(system.partial, x_nodes)
+    if not directed:
+        partial, x_partial = one_direction_lost(rng, partial), one_direction_lost(rng, x_partial)
+    frame = pd.DataFrame(partial, index=names, columns=names)
+    frame = frame.iloc[rng.permutation(len(names))] if x_named else frame
+    edges, _ = known_graph(system, order)
+    return {
+        "KnownEdges without names": lambda: {"known_mask": KnownEdges.from_array(x_partial, directed=directed)},
         "nan array": lambda: {"known_mask": as_container(rng, x_partial, pick(rng, "array", "list", "masked"))},
         "frame": lambda: {"known_mask": frame},
         "mask and array": lambda: {"known_mask": x_mask, "known_adjacency": x_adjacency},
@@ -124,20 +168,13 @@ def present_known(rng, system, x_nodes, x_named):
             "known_mask": pd.DataFrame(mask, names, names),
             "known_adjacency": pd.DataFrame(odd_values, names, names),
         },
-        "graph with absent pairs": lambda: {
-            "known_mask": KnownEdges.from_networkx(edges, absent=absent, nodes=pick(rng, None, names))
-        },
-        "edge list": lambda: {
-            "known_mask": KnownEdges.from_pandas_edgelist(edge_table(rng, edges, absent), nodes=names)
-        },
     }
-    way = pick(rng, *ways)
-    return ways[way](), way
 
 
 def edge_table(rng, edges, absent):
-    rows = [(*pair, True) for pair in edges.edges] + [(*pair, False) for pair in absent]
-    table = pd.DataFrame(rows, columns=["source", "target", "present"])
+    rows = [(*pair, True, weight) for *pair, weight in edges.edges(data="weight", default=np.nan)]
+    rows += [(*pair, False, np.nan) for pair in absent]
+    table = pd.DataFrame(rows, columns=["source", "target", "present", "weight"])
     return table.sample(frac=1.0, random_state=int(rng.integers(99)))
 
 
@@ -152,22 +189,51 @@ def present(rng, system, x_named):
     Y, observed_nodes, y_nodes, y_kind = present_outputs(rng, system, x_nodes, x_named)
     known, known_kind = present_known(rng, system, x_nodes, x_named)
     description = f"X {x_kind}; {y_kind}; known part as {known_kind}"
-    return Arguments(X, Y, known, {"observed_nodes": observed_nodes}, x_nodes, y_nodes, description)
+    parameters = {"observed_nodes": observed_nodes, "filter": filter_for_columns(system.filter, x_nodes)}
+    return Arguments(X, Y, known, parameters, x_nodes, y_nodes, description)
+
+
+def filter_for_columns(filter, x_nodes):
+    """The filter, with the grounded node as the number of its column."""
+    if getattr(filter, "ground", None) is None:
+        return filter
+    return clone(filter).set_params(ground=list(x_nodes).index(filter.ground))
 
 
 # Who identifies it ----------------------------------------------------------------------------------------------------
 
 
+SAMPLING = identifiers.LangevinSystemIdentifier, identifiers.LikelihoodLangevinIdentifier
+LINEAR = identifiers.ConstrainedLeastSquaresIdentifier
+
+
+def kinds_of_identifiers(system):
+    """Those that can be asked about a system: not all know directions, strengths or all filters."""
+    sampling = [SAMPLING[0]] * 8 + [SAMPLING[1]] * 2
+    if system.given_weights is not None:
+        return sampling
+    if system.directed:
+        return [*sampling, identifiers.AdamSystemIdentifier]
+    others = [identifiers.AdamSystemIdentifier, identifiers.RidgeSystemIdentifier, identifiers.RobustFilterIdentifier]
+    others += [identifiers.GraphicalLassoIdentifier, identifiers.SmoothSignalIdentifier]
+    return [*sampling, *others, *[LINEAR] * has_linear_equations(system.filter)]
+
+
+def has_linear_equations(filter):
+    if isinstance(filter, PolynomialFilter):
+        return filter.order == 1 and filter.shift != "normalized-laplacian"
+    return isinstance(filter, SteadyStateFilter)
+
+
 def draw_identifier(rng, system):
     """An unfitted identifier whose run is short."""
-    sampling = [identifiers.LangevinSystemIdentifier] * 5 + [identifiers.LikelihoodLangevinIdentifier] * 2
-    others = [identifiers.AdamSystemIdentifier, identifiers.RidgeSystemIdentifier, identifiers.RobustFilterIdentifier]
-    kind = pick(rng, *sampling, *others, identifiers.GraphicalLassoIdentifier, identifiers.SmoothSignalIdentifier)
-    if kind in sampling:
+    kind = pick(rng, *kinds_of_identifiers(system))
+    if kind in SAMPLING:
         return kind(system.filter, **sampling_settings(rng, system), random_state=int(rng.integers(1000)))
     if kind is identifiers.AdamSystemIdentifier:
         rates = {"learning_rate": pick(rng, 0.01, 0.3), "l1_penalty": pick(rng, 0.0, 1.0)}
         rates |= {"edge_weights": pick(rng, "binary", "positive"), "n_iterations": int(rng.integers(1, 20))}
+        rates |= {"directed": system.directed, "threshold": pick(rng, 0.5, 0.5, 0.1, 0.9)}
         return kind(system.filter, **rates, random_state=int(rng.integers(1000)))
     settings = {"threshold": pick(rng, None, None, 0.0, 0.5, 1.0)}
     if kind is identifiers.GraphicalLassoIdentifier:
@@ -175,27 +241,63 @@ def draw_identifier(rng, system):
     elif kind is identifiers.RobustFilterIdentifier:
         settings |= {"max_iter": int(rng.integers(1, 4)), "shift": pick(rng, "auto", "adjacency", "laplacian")}
         settings |= {"alpha": pick(rng, 0.0, 10.0), "reweighted": bool(rng.integers(2))}
+        settings |= {"commutation_penalty": pick(rng, 0.1, 10.0), "guess_penalty": pick(rng, 0.0, 0.1, 1.0)}
     elif kind is identifiers.SmoothSignalIdentifier:
-        settings |= {"beta": pick(rng, 0.01, 0.3, 3.0)}
+        settings |= {"beta": pick(rng, 0.01, 0.3, 3.0), "alpha": pick(rng, 0.1, 1.0)}
+    elif kind is LINEAR:
+        settings |= {"edge_weights": pick(rng, "positive", "signed"), "n_reweightings": int(rng.integers(4))}
     else:
         settings |= {"alpha": pick(rng, 1e-6, 10.0)}
     return kind(system.filter, **settings)
 
 
+def kinds_of_edges(system):
+    """Values of `edge_weights` that go with the filter, and with the strengths that are told."""
+    given = system.given_weights
+    signed = ["signed"] * system.filter.allows_negative_strengths
+    if given is None:
+        return ["binary", "binary", "positive", *signed]
+    return signed if np.nanmin(given) < 0 else ["positive", *signed]
+
+
 def sampling_settings(rng, system):
+    edge_weights = pick(rng, *kinds_of_edges(system))
     scale = float(np.sqrt(np.nanmean(system.Y**2))) or float(np.abs(system.X).max()) or 1.0
     true_noise = max(system.noise_std, 1e-2 * scale, 1e-15)  # the smallest that is accepted
     settings = {
-        "n_sweeps": pick(rng, 0, 1, 5),
-        "n_chains": int(rng.integers(1, 6)),
+        "edge_weights": edge_weights,
+        "directed": system.directed,
+        "n_sweeps": pick(rng, 1, 1, 2, 5),
+        "n_chains": int(pick(rng, 1, rng.integers(1, 6))),
         **pick(rng, {"n_levels": 1, "n_steps": 2}, {"n_levels": 2, "n_steps": 1}, {"n_levels": 4, "n_steps": 1}),
-        "noise_std": pick(rng, None, None, true_noise, max(0.1 * true_noise, 1e-15), 10 * true_noise),
-        "temperature": pick(rng, 1.0, 1.0, 0.1, 5.0),
-        "point_estimate": pick(rng, "marginal", "sample", "best"),
+        "noise_std": pick(rng, None, None, "per-node", true_noise, max(0.1 * true_noise, 1e-15), 10 * true_noise),
+        "input_noise_std": pick(rng, None, None, None, max(0.1 * scale, 1e-15)),
+        "point_estimate": pick(rng, "marginal", "marginal", "sample", "best"),
+        "prior_trust": pick(rng, "sample", "sample", 0.0, 0.5, 1.0),
+        "warm_start": bool(rng.integers(2)),
+        "n_jobs": pick(rng, None, 1, 2),  # few chains are one batch, which runs here
+        "device": pick(rng, "cpu", "auto"),
+        "verbose": pick(rng, "auto", False),
     }
     if rng.random() < 0.3:
         settings |= {"step_size": pick(rng, None, 1e-6), "theta_learning_rate": pick(rng, None, 0.01)}
+        settings |= pick(rng, {"sigma_max": 0.5, "sigma_min": 0.5}, {"sigma_max": 1.5}, {"sigma_min": 0.01})
+    if edge_weights == "binary":  # sweeps are what samples strengths, and at no temperature but one
+        settings["temperature"] = pick(rng, 1.0, 1.0, 0.1, 5.0)
+        if rng.random() < 0.3:
+            settings |= {"n_sweeps": 0, "warm_start": False}
     return settings
+
+
+def noise_at_nodes(rng, system, arguments):
+    """Noise levels of the nodes, in the order of the columns of X or by name."""
+    levels = max(system.noise_std, 1e-3 * np.abs(system.X).max(), 1e-14) * (1.0 + np.arange(system.n_nodes))
+    levels = levels[arguments.x_nodes]
+    if not hasattr(arguments.X, "columns"):
+        return levels
+    names = [system.names[node] for node in arguments.x_nodes]
+    shuffled = rng.permutation(system.n_nodes)
+    return pd.Series(levels[shuffled], [names[place] for place in shuffled])
 
 
 @dataclass
@@ -208,10 +310,11 @@ class Beliefs:
     edge_prior: np.ndarray | None = field(repr=False)
 
     @classmethod
-    def draw(cls, rng, n_nodes):
-        kind = pick(rng, "none", "density", "blocks", "learned")
-        upper = np.triu(rng.choice([0.0, 0.2, 0.5, 0.9, 1.0], (n_nodes, n_nodes)), 1)
-        edge_prior = upper + upper.T + np.diag([pick(rng, 0.0, np.nan)] * n_nodes) if rng.random() < 0.4 else None
+    def draw(cls, rng, n_nodes, directed):
+        kind = pick(rng, "none", "density", "blocks", *["learned"] * (not directed))
+        drawn = rng.choice([0.0, 0.2, 0.5, 0.9, 1.0], (n_nodes, n_nodes))
+        off_diagonal = drawn * (1 - np.eye(n_nodes)) if directed else np.triu(drawn, 1) + np.triu(drawn, 1).T
+        edge_prior = off_diagonal + np.diag([pick(rng, 0.0, np.nan)] * n_nodes) if rng.random() < 0.4 else None
         return cls(kind, float(rng.uniform(0.01, 0.99)), rng.integers(2, size=n_nodes), edge_prior)
 
     def parameters(self, rng, system, arguments):

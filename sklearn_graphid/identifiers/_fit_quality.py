@@ -30,8 +30,8 @@ _LARGEST_RATIO = 1.05
 # Evidence that has to be discounted by more than this is worth a word.
 _LARGEST_MISFIT = 2.0
 _MISFIT = (
-    "the filter does not explain all of the outputs: at pairs that are known to be no edges, {} times what noise would "
-    "leave looks like edges. Probabilities and intervals allow for as much at unknown pairs; try a better filter."
+    "the filter does not explain all of the outputs: at pairs known not to be edges, {} times what noise would leave "
+    "looks like edges. Probabilities and intervals allow for it; try a better filter."
 )
 # Residuals below this share of the outputs' mean square are rounding: chains in single precision draw no noise level
 # below a millionth of the outputs, and the residuals of exact data tell about that and not about the filter.

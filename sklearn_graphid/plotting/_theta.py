@@ -183,6 +183,8 @@ class ThetaDisplay(ParameterDisplay):
 
 
 def _bin_edges(draws: FloatArray, bins: Any) -> list[float]:
+    if isinstance(bins, str) and np.ptp(draws) < len(draws) * np.spacing(np.abs(draws).max()):
+        bins = 1  # draws that differ by rounding are one bar
     try:
         edges = [float(edge) for edge in np.histogram_bin_edges(draws, bins)]
     except (TypeError, ValueError) as error:
