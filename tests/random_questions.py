@@ -272,7 +272,7 @@ def sampling_settings(rng, system):
         **pick(rng, {"n_levels": 1, "n_steps": 2}, {"n_levels": 2, "n_steps": 1}, {"n_levels": 4, "n_steps": 1}),
         "noise_std": pick(rng, None, None, "per-node", true_noise, max(0.1 * true_noise, 1e-15), 10 * true_noise),
         "input_noise_std": pick(rng, None, None, None, max(0.1 * scale, 1e-15)),
-        "point_estimate": pick(rng, "marginal", "marginal", "sample", "best"),
+        "point_estimate": pick(rng, "marginal", "marginal", "f1", "sample", "best"),
         "prior_trust": pick(rng, "sample", "sample", 0.0, 0.5, 1.0),
         "warm_start": bool(rng.integers(2)),
         "n_jobs": pick(rng, None, 1, 2),  # few chains are one batch, which runs here
@@ -286,7 +286,19 @@ def sampling_settings(rng, system):
         settings["temperature"] = pick(rng, 1.0, 1.0, 0.1, 5.0)
         if rng.random() < 0.3:
             settings |= {"n_sweeps": 0, "warm_start": False}
-    return settings
+    return settings | measurement_settings(rng, system, settings)
+
+
+def measurement_settings(rng, system, settings):
+    """Offsets and outliers, where these outputs and the other settings allow for them."""
+    is_binary, is_measured = settings["edge_weights"] == "binary", np.isfinite(system.Y)
+    is_whole = is_measured.all(0) | ~is_measured.any(0)
+    allows_offsets = is_measured.sum(0).max() >= 2 and (is_binary or is_whole.all())
+    allows_outliers = is_binary and settings["n_sweeps"] > 0
+    return {
+        "fit_intercept": bool(allows_offsets and rng.integers(3) == 0),
+        "noise_distribution": pick(rng, "gaussian", "gaussian", "student-t") if allows_outliers else "gaussian",
+    }
 
 
 def noise_at_nodes(rng, system, arguments):

@@ -124,8 +124,9 @@ def check_predictions(system, arguments, identifier):
         return
     matrix = filter_matrix(identifier.filter_, matrix_of(identifier), identifier.theta_)
     places = [list(arguments.x_nodes).index(node) for node in arguments.y_nodes]
-    expected = (system.X[:, arguments.x_nodes] @ matrix.T)[:, places].reshape(predicted.shape)
-    largest = np.abs(system.X).max() * np.abs(matrix).max()
+    offsets = np.broadcast_to(identifier.intercept_, system.n_nodes)
+    expected = (system.X[:, arguments.x_nodes] @ matrix.T + offsets)[:, places].reshape(predicted.shape)
+    largest = max(np.abs(system.X).max() * np.abs(matrix).max(), np.abs(offsets).max())
     np.testing.assert_allclose(predicted, expected, rtol=1e-6, atol=tolerance * largest)
 
 
@@ -178,20 +179,34 @@ def check_strengths(system, order, identifier, drawn, graphs):
             np.testing.assert_allclose(matrix[is_told], told[is_told], rtol=1e-12)
 
 
-def check_posterior(system, identifier):
+def check_measurements(system, arguments, identifier):
+    """An offset for every node, and for every number that was measured a probability that it is an outlier."""
+    assert np.isfinite(identifier.intercept_).all()
+    if not identifier.fit_intercept:
+        np.testing.assert_array_equal(identifier.intercept_, 0)
+    if identifier.noise_distribution != "gaussian":
+        probabilities = identifier.outlier_probabilities_
+        np.testing.assert_array_equal(np.isnan(probabilities), np.isnan(system.Y[:, arguments.x_nodes]))
+        assert ((probabilities >= 0) & (probabilities <= 1) | np.isnan(probabilities)).all()
+
+
+def check_posterior(system, arguments, identifier):
     """Intervals, and what to measure next."""
     if not isinstance(identifier, SAMPLING):
         with pytest.raises(AttributeError, match="draws no samples"):
             identifier.suggest_inputs()
         return
     check_draws_in_arviz(identifier)
+    check_measurements(system, arguments, identifier)
     if len(identifier.theta_samples_) < 2:
-        for method in (identifier.theta_interval, identifier.noise_std_interval, identifier.suggest_inputs):
+        for method in ("theta_interval", "noise_std_interval", "density_interval", "suggest_inputs"):
             with pytest.raises(ValueError, match="draw"):
-                method()
+                getattr(identifier, method)()
         return
     for interval in (identifier.theta_interval(0.5), identifier.noise_std_interval()):
         assert (interval[..., 0] <= interval[..., 1]).all()
+    low, high = identifier.density_interval()
+    assert 0 <= low <= high <= 1 or not identifier.known_edges_.n_unknown
     if hasattr(identifier, "weights_"):
         low, high = np.moveaxis(identifier.weight_interval(), -1, 0)
         np.testing.assert_array_equal(low[identifier.adjacency_ == 0], 0)
@@ -274,7 +289,7 @@ def check(problem, folder):
         other = problem.fitted(other_form)
         check_predictions(system, arguments, identifier)
         check_exports(system, arguments, identifier)
-        check_posterior(system, identifier)
+        check_posterior(system, arguments, identifier)
         if problem.writes_report:
             assert "</html>" in identifier.report(folder / "report.html").read_text()
     check_warnings(caught)
