@@ -320,7 +320,7 @@ def _noise_std_of(estimator: Any) -> FloatArray:
 
 
 def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """Both with a column for each output; outputs are nan where nothing was measured."""
+    """Both with a column for each output, and the rows of X; outputs are nan where nothing was measured."""
     refuse_dates(y, "y")
     filled = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else y
     checked = check_array(filled, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
@@ -334,8 +334,10 @@ def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray,
     if np.isinf(outputs).any():
         raise ValueError("y contains infinity; expected finite numbers, or nan where nothing was measured.")
     identifier = identifier_of(estimator)
-    order = identifier._output_columns(y) if hasattr(identifier, "_output_columns") else None
-    outputs = outputs if order is None else outputs[:, order]
+    columns = identifier._output_columns(y) if hasattr(identifier, "_output_columns") else None
+    outputs = outputs if columns is None else outputs[:, columns]
+    rows = identifier._output_rows(X, y) if hasattr(identifier, "_output_rows") else None
+    outputs = outputs if rows is None else outputs[rows]
     if np.isnan(outputs).all():
         raise ValueError("y holds nothing but nan; expected at least one measured output.")
     return outputs, predicted

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 
 from sklearn_graphid import (
     AdamSystemIdentifier,
@@ -22,10 +22,10 @@ from sklearn_graphid import (
     System,
     identify_many,
 )
-from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.datasets import as_experiments, hide_edges, make_system
 from sklearn_graphid.metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score
 from sklearn_graphid.plotting import AdjacencyDisplay, GraphDisplay
-from sklearn_graphid.scorers import make_edge_f1_scorer, r2_scorer
+from sklearn_graphid.scorers import log_likelihood_scorer, make_edge_f1_scorer, r2_scorer
 
 GRAPH = nx.relabel_nodes(nx.lollipop_graph(4, 4), dict(enumerate("hgfedcba")))
 NAMES = list(GRAPH)
@@ -111,6 +111,94 @@ def test_inputs_set_the_order(identifier):
     assert list(shuffled.node_names_) == SHUFFLED
     aligned = clone(identifier).fit(X, Y, KNOWN)
     assert edges_of(shuffled.to_networkx()) == edges_of(aligned.to_networkx())
+
+
+# Experiments: the labels of rows
+
+DAYS = pd.date_range("2024-05-01", periods=len(X))
+ORDER = np.random.default_rng(4).permutation(len(X))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        DAYS,
+        [f"run {number}" for number in range(len(X))],
+        np.arange(len(X)) * 3 + 7,  # as after rows were filtered
+        pd.MultiIndex.from_product([["day", "night"], range(len(X) // 2)]),
+        None,  # pandas' own numbers, which follow the rows when these are shuffled
+    ],
+    ids=["dates", "text", "integers", "levels", "default"],
+)
+def test_rows_go_by_label(labels, aligned):
+    labelled, outputs = (frame if labels is None else frame.set_axis(labels) for frame in (X, Y))
+    assert_same_answer(fit(labelled, outputs.iloc[ORDER], KNOWN), aligned)
+    assert aligned.score(labelled, outputs.iloc[ORDER]) == aligned.score(X, Y)
+    assert r2_scorer(aligned, labelled.iloc[ORDER], outputs) == pytest.approx(aligned.score(X, Y), rel=1e-12)
+    assert log_likelihood_scorer(aligned, labelled, outputs.iloc[ORDER]) == log_likelihood_scorer(aligned, X, Y)
+
+
+def test_the_labels_of_a_series_count(aligned):
+    one_node, labelled = Y[NAMES[2]].set_axis(DAYS), X.set_axis(DAYS)
+    expected = fit(X, Y[NAMES[2]], KNOWN)
+    np.testing.assert_array_equal(
+        fit(labelled, one_node.iloc[ORDER], KNOWN).edge_probabilities_, expected.edge_probabilities_
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        (X.set_axis(DAYS), Y),  # one has labels
+        (X.set_axis(DAYS), Y.to_numpy()),
+        (X.to_numpy(), Y.set_axis(DAYS)),
+        (X.set_axis(DAYS), pl.DataFrame(Y)),
+        (X.set_axis(["a"] * 40), Y.set_axis(["a"] * 40)),  # repeated labels that agree
+        (X.set_axis([np.nan, *range(39)]), Y.set_axis([np.nan, *range(39)])),
+        (X.set_axis(np.arange(40) + 5), Y.set_axis(DAYS)),  # part of a default index beside labels
+        (X.set_axis(np.arange(40) + 5), Y.set_axis(np.arange(40) + 6)),  # counted from 0 and from 1
+    ],
+)
+def test_rows_without_two_sets_of_labels_go_by_position(inputs, outputs, aligned):
+    assert_same_answer(fit(inputs, outputs, KNOWN), aligned)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (DAYS.shift(3), r"missing: Timestamp\('2024-05-01 00:00:00'\).* surplus: .*Rows are matched by the labels"),
+        ([*DAYS[1:], DAYS[1]], r"missing: Timestamp"),
+        ([*DAYS[:-2], DAYS[-1], "x"], r"surplus: 'x'"),
+    ],
+)
+def test_row_labels_that_do_not_match_raise(labels, message, aligned):
+    with pytest.raises(ValueError, match=message):
+        fit(X.set_axis(DAYS), Y.set_axis(labels), KNOWN)
+    with pytest.raises(ValueError, match=message):
+        aligned.score(X.set_axis(DAYS), Y.set_axis(labels))
+
+
+def test_repeated_row_labels_in_another_order_raise():
+    labels = [*"ab"] * (len(X) // 2)
+    with pytest.raises(ValueError, match="several rows are called 'b'"):
+        fit(X.set_axis(labels), Y.set_axis(labels[::-1]), KNOWN)
+
+
+@pytest.mark.parametrize("outputs", [Y, Y.set_axis(DAYS), Y.set_axis(np.arange(40) + 1)])
+def test_row_labels_survive_model_selection(outputs):
+    """Folds of a default index look like labels; they must not be held against those of Y."""
+    ridge, folds = RidgeSystemIdentifier("heat"), KFold(3, shuffle=True, random_state=0)
+    expected = cross_val_score(ridge, INPUTS, OUTPUTS, cv=folds)
+    np.testing.assert_allclose(cross_val_score(ridge, X, outputs, cv=folds, error_score="raise"), expected)
+    parts = train_test_split(X.set_axis(DAYS), Y.set_axis(DAYS), random_state=0)
+    assert ridge.fit(parts[0], parts[2]).score(parts[1], parts[3]) > 0.5
+
+
+def test_experiments_of_a_dated_series_can_be_fitted():
+    ridge = RidgeSystemIdentifier("heat")
+    expected = ridge.fit(*as_experiments(INPUTS)).edge_probabilities_
+    dated = clone(ridge).fit(*as_experiments(X.set_axis(DAYS)))
+    np.testing.assert_array_equal(dated.edge_probabilities_, expected)
 
 
 def test_polars_columns_are_names(aligned):

@@ -36,7 +36,7 @@ def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
         Inputs: n_times - lag experiments from each series. A DataFrame if the first series is one, with the same
         columns and, in pandas, with the times of the inputs as its index.
     Y : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Outputs, in the same form.
+        Outputs, in the same form. Their index is that of X, too: rows of X and Y with the same label are an experiment.
 
     See Also
     --------
@@ -67,8 +67,10 @@ def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
     checked = [_check_one(part, name, lag) for part, name in zip(parts, names, strict=True)]
     first = checked[0]
     aligned = [first, *(_like_first(part, first, name) for part, name in zip(checked[1:], names[1:], strict=True))]
-    inputs, outputs = [part[:-lag] for part in aligned], [part[lag:] for part in aligned]
-    return _stacked(inputs), _stacked(outputs)
+    inputs, outputs = _stacked([part[:-lag] for part in aligned]), _stacked([part[lag:] for part in aligned])
+    if hasattr(inputs, "index"):
+        outputs = outputs.set_axis(inputs.index)
+    return inputs, outputs
 
 
 def _is_several(series: Any) -> bool:

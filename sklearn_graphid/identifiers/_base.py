@@ -27,7 +27,15 @@ from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._names import Names, node_order
 from ..scorers import outputs_and_predictions, outputs_r2
-from ._columns import as_numbers, match_outputs, names_of_columns, names_of_outputs
+from ._columns import (
+    as_numbers,
+    match_outputs,
+    names_of_columns,
+    names_of_outputs,
+    row_order,
+    warn_of_doubtful_data,
+    warn_of_unnamed_columns,
+)
 from ._next_experiment import NextExperimentMixin
 from ._result import Experiments, Identification
 
@@ -125,7 +133,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         """Identify graph and filter parameters from experiments.
 
         If X, Y and the known pairs carry names of nodes, they are matched by name, and names that do not match raise an
-        error. If only one of two has names, they are matched by position.
+        error. If only one of two has names, they are matched by position. The same holds for the rows of X and Y: the
+        labels of a pandas index are names of experiments, unless they are those that pandas gives by default.
 
         Parameters
         ----------
@@ -224,6 +233,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if np.isscalar(Y):
             raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_experiments, n_nodes).")
+        rows = X, Y
+        warn_of_unnamed_columns(X=X, Y=Y)
         self._names_of_inputs = names_of_columns(X, "X")
         output_names = names_of_outputs(Y, self._names_of_inputs)
         X, Y = as_numbers(X, "X"), as_numbers(Y, "Y")
@@ -236,6 +247,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         check_consistent_length(X, Y)
         self._flat_output = Y.ndim == 1
         outputs = Y.reshape(len(Y), -1)
+        order = row_order(*rows)
+        outputs = outputs if order is None else outputs[order]
         if np.isnan(outputs).all():
             raise ValueError("Y holds nothing but nan; expected at least one measured output.")
         self._output_nodes = match_outputs(
@@ -244,6 +257,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         self._names_of_outputs = output_names
         full = np.full(X.shape, np.nan)
         full[:, self._output_nodes] = outputs
+        warn_of_doubtful_data(X, full)
         return X, full
 
     def _validate_new_inputs(self, X: Any) -> FloatArray:
@@ -255,6 +269,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
                 raise ValueError("X has its columns in another order than at fit; expected the same order.")
         inputs: FloatArray = validate_data(self, as_numbers(X, "X"), dtype=np.float64, reset=False)
         return inputs
+
+    _output_rows = staticmethod(row_order)
 
     def _output_columns(self, y: Any) -> npt.NDArray[np.intp] | None:
         """The order that puts the columns of new outputs in that of Y at fit; None where they go by position."""
@@ -303,7 +319,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         X : array-like of shape (n_experiments, n_nodes)
             Inputs.
         y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs, with nan for values that were not measured. Named columns are matched with those of Y at fit.
+            Outputs, with nan for values that were not measured. Named columns are matched with those of Y at fit,
+            and rows with those of X by the labels of a pandas index.
         sample_weight : array-like of shape (n_experiments,), default=None
             Weights of the experiments.
 

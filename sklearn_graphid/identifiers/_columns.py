@@ -1,7 +1,11 @@
-"""Which node each column of X and Y belongs to: by name where both have names, else by position."""
+"""Which node each column of X and Y belongs to, and which experiment each row.
+
+Both go by name where X and Y have names (those of rows are the labels of a pandas index), else by position.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._utils._numbers import FloatArray
 from .._utils._warnings import warn_caller
 from ..graphs._names import (
     Names,
@@ -22,7 +27,17 @@ from ..graphs._names import (
 )
 from ..graphs._validation import refuse_dates
 
-__all__ = ["as_numbers", "match_outputs", "names_of_columns", "names_of_outputs", "nodes_called", "observed_columns"]
+__all__ = [
+    "as_numbers",
+    "match_outputs",
+    "names_of_columns",
+    "names_of_outputs",
+    "nodes_called",
+    "observed_columns",
+    "row_order",
+    "warn_of_doubtful_data",
+    "warn_of_unnamed_columns",
+]
 
 
 def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
@@ -172,6 +187,80 @@ def names_of_outputs(Y: Any, node_names: Names | None = None) -> Names | None:
     if numbers is not None and node_names is not None and None not in match_names(numbers, node_names):
         return check_names(numbers, "Y's columns")
     return names_of_columns(Y, "Y")
+
+
+def row_order(X: Any, Y: Any) -> npt.NDArray[np.intp] | None:
+    """The order that puts the rows of Y in that of X's, by the labels of their pandas index; None: by position.
+
+    Rows go by position where X or Y has no index, where the labels agree, and where one of them has the index that
+    pandas gives to rows without labels and the other one is no permutation of it. A part of such an index, as
+    cross-validation takes it, looks like labels. So integers also go by position with labels of another type, and with
+    integers that count the same rows from one instead of zero. All other labels that do not match are an error.
+    """
+    index_of_inputs, index_of_outputs = _index_of(X), _index_of(Y)
+    if index_of_inputs is None or index_of_outputs is None or index_of_inputs.equals(index_of_outputs):
+        return None
+    reference, labels = tuple(index_of_inputs), tuple(index_of_outputs)
+    is_unique = len(set(labels)) == len(labels) and len(set(reference)) == len(reference)
+    places = match_names(reference, labels)
+    if is_unique and None not in places and len(labels) == len(reference):
+        return np.array(places, dtype=np.intp)
+    if unless_numbers(reference) is None or unless_numbers(labels) is None or _are_other_counts(reference, labels):
+        return None
+    remedy = "Rows are matched by the labels of their index; to match by position, pass X.to_numpy() and Y.to_numpy()."
+    if set(labels) == set(reference):
+        twice = next(label for label, n_times in Counter(labels + reference).items() if n_times > 2)
+        raise ValueError(
+            f"X and Y have the same row labels in different orders, but several rows are called {twice!r}; expected "
+            f"a different label for every experiment. {remedy}"
+        )
+    raise ValueError(f"Y and X do not have the same row labels: {differing_names(labels, reference)} {remedy}")
+
+
+def _index_of(data: Any) -> Any:
+    """The index of a pandas object, or of one that works alike; None for anything else."""
+    index = getattr(data, "index", None)
+    return index if hasattr(data, "shape") and hasattr(index, "equals") else None
+
+
+def _are_other_counts(labels: Names, reference: Names) -> bool:
+    """Whether one or both are mere counts of the rows: integers beside another type, or beside integers one apart."""
+    are_integers = [all(isinstance(label, Integral) for label in names) for names in (labels, reference)]
+    if not all(are_integers):
+        return any(are_integers)
+    steps = {int(label) - int(other) for label, other in zip(labels, reference, strict=True)}  # type: ignore[call-overload]
+    return steps in ({1}, {-1})
+
+
+def warn_of_unnamed_columns(**data: Any) -> None:
+    """Warn where the row labels of a CSV file have been read as a node."""
+    unnamed = {
+        name: column
+        for name, table in data.items()
+        for column in (column_names(table) or ())
+        if isinstance(column, str) and column.startswith("Unnamed: ")
+    }
+    if unnamed:
+        column = next(iter(unnamed.values()))
+        warn_caller(
+            f"{' and '.join(unnamed)} {'have' if len(unnamed) > 1 else 'has'} a column {column!r}, as pandas "
+            f"calls a column without a header, such as the row labels of a CSV file; it counts as a node here. If it "
+            f"holds row labels, read the file with pandas.read_csv(..., index_col=0)."
+        )
+
+
+def warn_of_doubtful_data(inputs: FloatArray, outputs: FloatArray) -> None:
+    """Warn where X is zero or Y is X, which are more often mistakes than measurements."""
+    if not inputs.any():
+        warn_caller(
+            "X holds nothing but zeros. Filters turn inputs of zero into outputs of zero on every graph, so these "
+            "experiments tell nothing about the edges; check how X was made."
+        )
+    elif bool((np.isnan(outputs) | (outputs == inputs)).all()):
+        warn_caller(
+            "Y is equal to X: every measured output is its node's own input, as if no node had an effect on another. "
+            "Check that Y holds the outputs, and not the inputs once more."
+        )
 
 
 def as_numbers(data: Any, name: str) -> Any:

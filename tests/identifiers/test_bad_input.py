@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from identifier_cases import COMPETITORS, each_of
@@ -24,6 +26,7 @@ from sklearn_graphid.identifiers import (
     AdamSystemIdentifier,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
+    RidgeSystemIdentifier,
 )
 
 NAN = np.nan
@@ -574,3 +577,49 @@ def test_diverging_fit_loses_nothing(on_a_device, ring_known, ring_experiments):
     with pytest.raises((FloatingPointError, ValueError)):
         on_a_device.fit(1e25 * X[:, :5], 1e25 * Y[:, :5])
     assert_untouched(on_a_device, before, X, predicted)
+
+
+# Data that are valid numbers, but rarely what was meant
+
+
+def warnings_of(identifier, X, Y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        identifier.fit(X, Y)
+    return [str(warning.message) for warning in caught if warning.filename == __file__]
+
+
+@pytest.mark.parametrize("tables", [("X",), ("Y",), ("X", "Y")])
+def test_row_labels_that_were_read_as_a_node_are_noticed(tables, tmp_path):
+    """Written with labels, read without `index_col`: pandas makes a column of them."""
+    inputs, outputs = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
+    read = {}
+    for name, values in (("X", inputs), ("Y", outputs)):
+        pd.DataFrame(values, columns=[*"abcd"]).to_csv(tmp_path / f"{name}.csv")
+        read[name] = pd.read_csv(tmp_path / f"{name}.csv", index_col=None if name in tables else 0)
+    ridge = RidgeSystemIdentifier("heat")
+    if tables == ("Y",):  # a node that X does not have, which is an error, after the warning
+        with pytest.warns(UserWarning, match="index_col=0"), pytest.raises(ValueError, match="'Unnamed: 0'"):
+            ridge.fit(read["X"], read["Y"])
+        return
+    (text,) = (text for text in warnings_of(ridge, read["X"], read["Y"]) if "Unnamed: 0" in text)
+    assert text.startswith("X has a column" if tables == ("X",) else "X and Y have a column")
+    assert "pandas.read_csv(..., index_col=0)" in text
+
+
+def test_inputs_of_zero_are_noticed():
+    _, Y = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
+    (text,) = warnings_of(RidgeSystemIdentifier("heat"), np.zeros_like(Y), Y)
+    assert "X holds nothing but zeros" in text
+
+
+def test_outputs_that_are_the_inputs_are_noticed():
+    X, Y = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
+    again = X.copy()
+    again[0, 0] = np.nan
+    for outputs in (X, again, X[:, :2]):
+        identifier = RidgeSystemIdentifier("heat", observed_nodes="leading")
+        assert any("Y is equal to X" in text for text in warnings_of(identifier, X, outputs))
+    again[1, 1] += 1e-9
+    for outputs in (Y, again):
+        assert not any("equal" in text for text in warnings_of(RidgeSystemIdentifier("heat"), X, outputs))
