@@ -97,7 +97,7 @@ def make_system(
     True
     """
     graph, names = _check_graph(adjacency, check_flag(directed, "directed"))
-    process = resolve_filter(filter)
+    process = resolve_filter(filter).for_nodes(names)
     if directed:
         process.check_directed()
     check_integer(n_experiments, "n_experiments", low=1)
@@ -194,6 +194,12 @@ def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
             f"theta has shape {array.shape} but {type(process).__name__} has {process.n_parameters()} "
             f"parameter(s): {names}; expected one number for each."
         )
+    for place, fixed in process.fixed_values().items():
+        if array[place] != fixed:
+            raise ValueError(
+                f"theta ({process.parameter_names()[place]}) is {array[place]:g}, but {type(process).__name__} has it "
+                f"fixed at {fixed:g}; expected the same value."
+            )
     for value, name, (low, high) in zip(array, process.parameter_names(), process.bounds(), strict=True):
         if not low <= value <= high:
             which = "theta" if name == "theta" else f"theta ({name})"

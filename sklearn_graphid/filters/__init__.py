@@ -6,6 +6,7 @@ from ._arma import ARMAFilter
 from ._base import GraphFilter, Linearization, ThetaCurve
 from ._callable import CallableFilter
 from ._edge_changes import EdgeChanges, Moments
+from ._fixed import with_fixed_parameters
 from ._heat import HeatDiffusionFilter
 from ._polynomial import PolynomialFilter
 from ._steady_state import SteadyStateFilter
@@ -22,6 +23,7 @@ __all__ = [
     "SteadyStateFilter",
     "ThetaCurve",
     "resolve_filter",
+    "with_fixed_parameters",
 ]
 
 _BY_NAME = {
@@ -63,4 +65,5 @@ def resolve_filter(filter: object) -> GraphFilter:
             f"sklearn_graphid.filters.GraphFilter, with the methods apply and parameter_names."
         )
     resolved.check()
+    resolved.check_fixed()
     return resolved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -27,6 +29,8 @@ class ARMAFilter(GraphFilter):
         Order q of the numerator.
     initial_scale : float, default=0.1
         Where a sampler starts theta at random, it draws every coefficient uniformly between minus and plus this value.
+    fixed : dict of str to float or None, default=None
+        Values of parameters that are known, such as `{"b_1": 0.0}`; all others are identified.
 
     Examples
     --------
@@ -41,10 +45,17 @@ class ARMAFilter(GraphFilter):
 
     needs_autograd = False
 
-    def __init__(self, ar_order: int = 1, ma_order: int = 1, initial_scale: float = 0.1):
+    def __init__(
+        self,
+        ar_order: int = 1,
+        ma_order: int = 1,
+        initial_scale: float = 0.1,
+        fixed: Mapping[str, float] | None = None,
+    ):
         self.ar_order = ar_order
         self.ma_order = ma_order
         self.initial_scale = initial_scale
+        self.fixed = fixed
 
     def check(self) -> None:
         check_integer(self.ar_order, "ARMAFilter got ar_order", low=1)

@@ -10,15 +10,17 @@ of rows, so constant signals are in the kernel of D - A whatever the directions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from .._utils._numbers import check_number
 from ..graphs import changed_graphs
-from ._edge_changes import EdgeChanges, RecomputedChanges
+from ..graphs._names import Names
+from ._edge_changes import EdgeChanges, Moments, RecomputedChanges
 
 __all__ = ["GraphFilter", "Linearization", "ThetaCurve"]
 
@@ -40,7 +42,9 @@ class GraphFilter(BaseEstimator, ABC):
     """Base class for all graph filters.
 
     A new filter implements `parameter_names` and `apply`; derivatives then come from autograd. If a closed form is
-    cheaper, override `linearize` and `theta_jacobian` as well.
+    cheaper, override `linearize` and `theta_jacobian` as well. If some of its parameters may be known, let the
+    constructor take `fixed=None` and store it: a dict from names of parameters to their values, which identifiers then
+    leave as they are.
 
     Examples
     --------
@@ -57,6 +61,8 @@ class GraphFilter(BaseEstimator, ABC):
     tensor([[[0.7500, 0.2500]]])
     """
 
+    # Values of parameters that are known, by their names. Filters that offer it have an argument of the constructor.
+    fixed: Mapping[str, float] | None = None
     # Whether outputs are linear in theta, so that theta can be integrated out in closed form.
     linear_in_theta = False
     # Whether the outputs are defined for graphs with negative strengths.
@@ -104,6 +110,50 @@ class GraphFilter(BaseEstimator, ABC):
     def check(self) -> None:
         """Raise ValueError or TypeError if a constructor argument is invalid."""
 
+    def check_fixed(self) -> None:
+        """Raise ValueError or TypeError if `fixed` does not give admissible values to parameters that there are."""
+        if self.fixed is None:
+            return
+        name, names = type(self).__name__, self.parameter_names()
+        expected = f"expected a dict from some of the parameters {', '.join(names)} to their values"
+        if not isinstance(self.fixed, Mapping):
+            raise TypeError(f"{name} got fixed={self.fixed!r}; {expected}.")
+        for parameter, value in self.fixed.items():
+            if parameter not in names:
+                raise ValueError(f"{name} got fixed={self.fixed!r}, which names {parameter!r}; {expected}.")
+            number = check_number(value, f"{name} got fixed[{parameter!r}]")
+            low, high = self.bounds()[names.index(parameter)]
+            if not low <= number <= high:
+                raise ValueError(
+                    f"{name} got fixed={self.fixed!r}; expected a value of {parameter} between {low:g} and {high:g}."
+                )
+
+    def fixed_values(self) -> dict[int, float]:
+        """Return the parameters that have one value only, by place: those in `fixed`, and those of equal bounds."""
+        given = self.fixed or {}
+        values = {place: low for place, (low, high) in enumerate(self.bounds()) if low == high}
+        names = self.parameter_names()
+        return dict(sorted((values | {names.index(name): float(value) for name, value in given.items()}).items()))
+
+    def is_free(self, like: Tensor) -> Tensor:
+        """Return 0 (parameters,) for each parameter that has one value only and 1 for the others, typed as `like`."""
+        fixed = self.fixed_values()
+        return torch.tensor([float(place not in fixed) for place in range(self.n_parameters())]).to(like)
+
+    def hold(self, theta: Tensor) -> Tensor:
+        """Return theta (..., parameters) with the values of the parameters that have one value only."""
+        for place, value in self.fixed_values().items():
+            theta = theta.index_fill(-1, torch.tensor(place, device=theta.device), value)
+        return theta
+
+    def free_moments(self, moments: Moments) -> Moments:
+        """Return the moments of the regression on the parameters that are free."""
+        return moments
+
+    def for_nodes(self, node_names: Names | None) -> GraphFilter:
+        """Return the filter for nodes in this order; filters that treat all nodes alike return themselves."""
+        return self
+
     def check_directed(self) -> None:
         """Raise ValueError if the filter is not defined on directed graphs; most filters are."""
 
@@ -112,12 +162,12 @@ class GraphFilter(BaseEstimator, ABC):
         low, high = torch.tensor(self.initial_range(), dtype=torch.float64).unbind(1)
         shape = (n_chains, self.n_parameters())
         draw = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
-        return (low.to(draw.device) + (high - low).to(draw.device) * draw).to(dtype)
+        return self.hold((low.to(draw.device) + (high - low).to(draw.device) * draw).to(dtype))
 
     def constrain(self, theta: Tensor) -> Tensor:
         """Move theta to the nearest admissible value."""
         low, high = torch.tensor(self.bounds(), dtype=theta.dtype, device=theta.device).unbind(1)
-        return theta.clamp(low, high)
+        return self.hold(theta.clamp(low, high))
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
         """Return outputs and pullback at one point, by automatic differentiation unless overridden."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -33,7 +33,7 @@ class CallableFilter(GraphFilter):
         Lowest and highest admissible value of each parameter. If None, any value is admissible.
     initial : sequence of (low, high) pairs or None, default=None
         Where a sampler starts theta at random, it draws each parameter uniformly between these two. If None, they are
-        (-0.1, 0.1), clipped to `limits`.
+        (-0.1, 0.1). Either is clipped to `limits`.
     batched : bool, default=False
         Whether `function` takes a batch: arguments of shape (n_chains, n_nodes, n_nodes) and (n_chains, n_parameters).
         If False, it is vectorised with `torch.vmap`.
@@ -41,6 +41,8 @@ class CallableFilter(GraphFilter):
         Whether the filter matrix is linear in theta without a constant term, so that h(A, 0) = 0. Samplers then
         integrate theta out, which is faster and mixes better. The claim is checked on a small graph. It cannot be
         combined with `limits`.
+    fixed : dict of str to float or None, default=None
+        Values of parameters that are known, such as `{"decay": 0.2}`; all others are identified.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class CallableFilter(GraphFilter):
         initial: Sequence[tuple[float, float]] | None = None,
         batched: bool = False,
         linear_in_theta: bool = False,
+        fixed: Mapping[str, float] | None = None,
     ):
         self.function = function
         self.names = names
@@ -69,6 +72,7 @@ class CallableFilter(GraphFilter):
         self.initial = initial
         self.batched = batched
         self.linear_in_theta = linear_in_theta
+        self.fixed = fixed
 
     def check(self) -> None:
         if not callable(self.function):
@@ -116,9 +120,10 @@ class CallableFilter(GraphFilter):
         return super().bounds() if self.limits is None else [(float(a), float(b)) for a, b in self.limits]
 
     def initial_range(self) -> list[tuple[float, float]]:
-        if self.initial is not None:
-            return [(float(a), float(b)) for a, b in self.initial]
-        low_high = torch.tensor([(-0.1, 0.1)] * len(self.names), dtype=torch.float64)
+        start = (
+            [(-0.1, 0.1)] * len(self.names) if self.initial is None else [(float(a), float(b)) for a, b in self.initial]
+        )
+        low_high = torch.tensor(start, dtype=torch.float64)
         limits = torch.tensor(self.bounds(), dtype=torch.float64)
         clipped = low_high.clamp(limits[:, :1], limits[:, 1:])
         return [(float(a), float(b)) for a, b in clipped]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -48,11 +48,14 @@ class HeatDiffusionFilter(GraphFilter):
         The range in which theta is expected. Starting values are drawn uniformly between the two. The prior of theta is
         log-logistic with these two values as its quartiles, so that half of its mass lies between them; its long tails
         let the data overrule it. If `initial_high` is less than twice `initial_low`, the prior uses a range of a factor
-        of two around their geometric mean. If `initial_low` is 0, this range does not inform the prior.
+        of two around their geometric mean. If `initial_low` is 0, this range does not inform the prior. The part of the
+        range outside `theta_min` and `theta_max` does not count; if all of it is outside, these two are the range.
     theta_min, theta_max : float, default=0.0 and 10.0
         The shortest and the longest time considered. Once the heat is spread evenly, more time changes nothing, so
         without an upper limit the data could not rule out arbitrarily long times. If you know a range for the time, set
         it here.
+    fixed : dict of str to float or None, default=None
+        Values of parameters that are known, such as `{"theta": 0.25}`; all others are identified.
 
     Examples
     --------
@@ -73,12 +76,14 @@ class HeatDiffusionFilter(GraphFilter):
         initial_high: float = 0.7,
         theta_min: float = 0.0,
         theta_max: float = 10.0,
+        fixed: Mapping[str, float] | None = None,
     ):
         self.laplacian = laplacian
         self.initial_low = initial_low
         self.initial_high = initial_high
         self.theta_min = theta_min
         self.theta_max = theta_max
+        self.fixed = fixed
 
     def check(self) -> None:
         if not (isinstance(self.laplacian, str) and self.laplacian in LAPLACIANS):
@@ -87,12 +92,12 @@ class HeatDiffusionFilter(GraphFilter):
             )
         for name in ("initial_low", "initial_high", "theta_min", "theta_max"):
             check_number(getattr(self, name), f"HeatDiffusionFilter got {name}")
-        if not 0 <= self.theta_min <= self.initial_low <= self.initial_high <= self.theta_max:
-            raise ValueError(
-                f"HeatDiffusionFilter got initial_low={self.initial_low!r}, initial_high={self.initial_high!r}, "
-                f"theta_min={self.theta_min!r} and theta_max={self.theta_max!r}; "
-                f"expected 0 <= theta_min <= initial_low <= initial_high <= theta_max."
-            )
+        for low, high in (("initial_low", "initial_high"), ("theta_min", "theta_max")):
+            if not 0 <= getattr(self, low) <= getattr(self, high):
+                raise ValueError(
+                    f"HeatDiffusionFilter got {low}={getattr(self, low)!r} and {high}={getattr(self, high)!r}; "
+                    f"expected 0 <= {low} <= {high}."
+                )
 
     def check_directed(self) -> None:
         if self.laplacian != "combinatorial":
@@ -108,14 +113,18 @@ class HeatDiffusionFilter(GraphFilter):
         return [(float(self.theta_min), float(self.theta_max))]
 
     def initial_range(self) -> list[tuple[float, float]]:
-        return [(float(self.initial_low), float(self.initial_high))]
+        low, high = max(self.initial_low, self.theta_min), min(self.initial_high, self.theta_max)
+        if low > high:
+            low, high = self.theta_min, self.theta_max
+        return [(float(low), float(high))]
 
     def log_prior(self, theta: Tensor) -> Tensor | None:
-        if self.initial_low <= 0:
+        ((low, high),) = self.initial_range()
+        if low <= 0:
             return None
-        median = math.sqrt(self.initial_low * self.initial_high)
+        median = math.sqrt(low * high)
         # A log-logistic law of this shape has its quartiles at the median times 3^(-1/shape) and 3^(1/shape).
-        shape = math.log(9) / math.log(max(self.initial_high / self.initial_low, _NARROWEST_RANGE))
+        shape = math.log(9) / math.log(max(high / low, _NARROWEST_RANGE))
         log_ratio = (theta[:, 0].double() / median).clamp_min(_SHORTEST_TIME).log()
         return (shape - 1) * log_ratio - 2 * torch.nn.functional.softplus(shape * log_ratio)
 

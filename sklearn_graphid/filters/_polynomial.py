@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -54,6 +54,8 @@ class PolynomialFilter(GraphFilter):
     shift : {"adjacency", "laplacian", "normalized-laplacian"}, default="adjacency"
         S = A, S = D - A or S = I - D^(-1/2) A D^(-1/2), where D is the diagonal matrix of degrees. In a directed graph
         the degree of a node counts the edges that point to it, and "normalized-laplacian" is not defined.
+    fixed : dict of str to float or None, default=None
+        Values of parameters that are known, such as `{"theta_0": 0.0}`; all others are identified.
 
     Examples
     --------
@@ -68,10 +70,17 @@ class PolynomialFilter(GraphFilter):
     linear_in_theta = True
     needs_autograd = False
 
-    def __init__(self, order: int = 2, initial_scale: float = 0.1, shift: str = "adjacency"):
+    def __init__(
+        self,
+        order: int = 2,
+        initial_scale: float = 0.1,
+        shift: str = "adjacency",
+        fixed: Mapping[str, float] | None = None,
+    ):
         self.order = order
         self.initial_scale = initial_scale
         self.shift = shift
+        self.fixed = fixed
 
     def check(self) -> None:
         if not (isinstance(self.shift, str) and self.shift in SHIFTS):

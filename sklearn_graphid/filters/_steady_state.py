@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from numbers import Integral
+
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
+from ..graphs._names import Names, in_words, match_names
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges
 from ._edge_derivatives import same_in_all_experiments
@@ -31,13 +36,15 @@ class SteadyStateFilter(GraphFilter):
 
     Parameters
     ----------
-    ground : int or None, default=None
-        Index of the grounded node, whose potential (and output) is zero and which absorbs the net inflow. If None, no
-        node is grounded.
+    ground : int, str or None, default=None
+        The grounded node, by its number or by its name, whose potential (and output) is zero and which absorbs the net
+        inflow. If the columns of X are called by integers, an integer is a name. If None, no node is grounded.
     leak : float, default=0.0
         The leak g: at every node, a potential of one makes a flow of g leave the graph.
     initial_low, initial_high : float, default=0.5 and 1.5
         Where a sampler starts the scale at random, it draws it uniformly between the two.
+    fixed : dict of str to float or None, default=None
+        Values of parameters that are known, such as `{"scale": 1.0}`; all others are identified.
 
     Examples
     --------
@@ -55,18 +62,20 @@ class SteadyStateFilter(GraphFilter):
 
     def __init__(
         self,
-        ground: int | None = None,
+        ground: int | str | tuple[Hashable, ...] | None = None,
         leak: float = 0.0,
         initial_low: float = 0.5,
         initial_high: float = 1.5,
+        fixed: Mapping[str, float] | None = None,
     ):
         self.ground = ground
         self.leak = leak
         self.initial_low = initial_low
         self.initial_high = initial_high
+        self.fixed = fixed
 
     def check(self) -> None:
-        if self.ground is not None:
+        if self.ground is not None and not isinstance(self.ground, str | tuple):
             check_integer(self.ground, "SteadyStateFilter got ground", low=0)
         for name in ("leak", "initial_low", "initial_high"):
             check_number(getattr(self, name), f"SteadyStateFilter got {name}")
@@ -77,6 +86,24 @@ class SteadyStateFilter(GraphFilter):
                 f"SteadyStateFilter got initial_low={self.initial_low!r} and initial_high={self.initial_high!r}; "
                 f"expected initial_low <= initial_high."
             )
+
+    def for_nodes(self, node_names: Names | None) -> SteadyStateFilter:
+        """Return the filter with the number of the ground in place of its name."""
+        is_number = isinstance(self.ground, Integral)
+        if self.ground is None or (is_number and not (node_names and all(isinstance(n, Integral) for n in node_names))):
+            return self
+        if node_names is None:
+            raise ValueError(
+                f"SteadyStateFilter got ground={self.ground!r}, but the nodes have no names; expected the number of a "
+                f"node, or columns of X with names."
+            )
+        (place,) = match_names((self.ground,), node_names)
+        if place is None:
+            raise ValueError(
+                f"SteadyStateFilter got ground={self.ground!r}; expected one of the nodes {in_words(node_names)}."
+            )
+        numbered: SteadyStateFilter = clone(self).set_params(ground=place)
+        return numbered
 
     def check_directed(self) -> None:
         if self._is_floating:
@@ -179,6 +206,11 @@ class SteadyStateFilter(GraphFilter):
         """Zero at the ground."""
         if self.ground is None:
             return values
+        if not isinstance(self.ground, Integral):
+            raise ValueError(
+                f"SteadyStateFilter got ground={self.ground!r}, and signals without names of nodes; expected the "
+                f"number of a node, which for_nodes(node_names) puts in place of its name."
+            )
         if self.ground >= values.shape[-1]:
             raise ValueError(
                 f"SteadyStateFilter got ground={self.ground!r}, but the graph has {values.shape[-1]} nodes; expected "

@@ -160,7 +160,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         for name in ("weights_", "weights_std_", "outlier_probabilities_"):
             self.__dict__.pop(name, None)
         with shown_progress(self):
-            result = self._identify(experiments)
+            result = self._identify(experiments).with_fixed_parameters(experiments.filter)
         for name, value in {**self._given_attributes(experiments), **result.attributes()}.items():
             setattr(self, name, value)
         for finding in result.findings:
@@ -182,7 +182,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names, directed=self._is_directed
         )
         self._check_known_weights(known)
-        filter = clone(resolve_filter(self.filter))
+        filter = clone(resolve_filter(self.filter)).for_nodes(known.names)
         if known.directed:
             filter.check_directed()
         self._params_at_fit = self.get_params(deep=False)

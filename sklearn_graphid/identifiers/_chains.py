@@ -205,7 +205,10 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
             if reader is not None and reader(*told):
                 break
-        return _joined_draws(draws, trace, trust_of(denoise), density_of(denoise), problem.n_nodes)
+        joined = _joined_draws(draws, trace, trust_of(denoise), density_of(denoise), problem.n_nodes)
+        for place, value in task.experiments.filter.fixed_values().items():  # in double precision
+            joined.theta[..., place] = joined.trace_theta[..., place] = value
+        return joined
 
 
 def _joined_draws(

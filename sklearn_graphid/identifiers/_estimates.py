@@ -22,7 +22,8 @@ class ThetaRefit(NamedTuple):
     """Maximum-likelihood theta on a graph."""
 
     theta: FloatArray  # (parameters,)
-    standard_error: FloatArray  # (parameters,), infinite where the data do not determine the parameter
+    # (parameters,), infinite where the data do not determine the parameter, and zero where it is fixed
+    standard_error: FloatArray
 
 
 def refit_theta(problem: Problem, adjacency: FloatArray, theta: FloatArray, noise_std: float | None) -> ThetaRefit:
@@ -38,7 +39,7 @@ def refit_theta(problem: Problem, adjacency: FloatArray, theta: FloatArray, nois
         Where to start.
     noise_std : float or None
         The noise level; None estimates it from the residuals, with as many degrees of freedom less as there are
-        parameters.
+        free parameters.
 
     Returns
     -------
@@ -51,13 +52,14 @@ def refit_theta(problem: Problem, adjacency: FloatArray, theta: FloatArray, nois
         fitted = fit_theta(problem, graph, start)
         _, jacobian = problem.filter.theta_jacobian(graph, fitted.theta, problem.inputs)
         curvature = (jacobian * problem.measured[..., None]).square().sum((1, 2))[0]
-    variance = _noise_variance(noise_std, float(fitted.squares), problem.n_measured - len(theta))
+    is_free = problem.filter.is_free(start).bool().cpu().numpy()
+    variance = _noise_variance(noise_std, float(fitted.squares), problem.n_measured - int(is_free.sum()))
     unscaled = fitted.covariance[0].diagonal().cpu().numpy()
     inflation = unscaled * curvature.cpu().numpy()
     # A comparison with nan is False, so that what cannot be computed counts as not determined.
     is_determined = (inflation >= 0.5) & (inflation < _LARGEST_INFLATION) & np.isfinite(variance)
     error = np.where(is_determined, np.sqrt(np.where(is_determined, unscaled * variance, 1.0)), np.inf)
-    return ThetaRefit(fitted.theta[0].cpu().numpy(), error)
+    return ThetaRefit(fitted.theta[0].cpu().numpy(), np.where(is_free, error, 0.0))
 
 
 def _noise_variance(noise_std: float | None, squares: float, degrees_of_freedom: int) -> float:

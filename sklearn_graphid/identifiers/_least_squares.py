@@ -108,6 +108,13 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         self.n_reweightings = n_reweightings
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+        if filter.fixed_values():
+            # The equations are those of a steady state of scale one, or have theta_1 in the strengths.
+            raise ValueError(
+                f"{type(self).__name__} got a filter with fixed={filter.fixed!r}; expected a filter without fixed "
+                f"parameters, or LangevinSystemIdentifier or AdamSystemIdentifier, which make use of them."
+            )
+
         def given(known: KnownEdges) -> Strengths:
             space = EdgeSpace.of_mask(~known.mask | (known.values == 1))
             weights = self._weights(inputs, outputs, space, filter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,10 @@ from ..filters import GraphFilter
 from ..graphs import KnownEdges
 
 __all__ = ["Experiments", "Identification"]
+
+# Fields of an identification that hold theta, and those that say how uncertain it is, parameters being their last axis.
+_OF_THETA = ("theta", "theta_refitted", "theta_samples")
+_SPREAD_OF_THETA = ("theta_std", "theta_standard_error")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,14 @@ class Identification:
     noise_std: float
     diagnostics: dict[str, Any] = field(default_factory=dict)
     findings: tuple[Finding, ...] = field(default=(), metadata={"private": True})
+
+    def with_fixed_parameters(self, filter: GraphFilter) -> Self:
+        """The same with parameters that were given exactly as they were given, not as single precision has them."""
+        changes = {name: getattr(self, name).copy() for name in (*_OF_THETA, *_SPREAD_OF_THETA) if hasattr(self, name)}
+        for place, value in filter.fixed_values().items():
+            for name, array in changes.items():
+                array[..., place] = 0.0 if name in _SPREAD_OF_THETA else value
+        return replace(self, **changes)
 
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes by name; what is None was not sought."""

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import torch_threads
-from ..filters import GraphFilter
+from ..filters import GraphFilter, with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
 from ._ridge import best_gain, conjugate_gradients, ridge_operator
@@ -36,7 +36,7 @@ def _laplacian(adjacency: FloatArray) -> FloatArray:
 def commuting_shift(filter: GraphFilter) -> str:
     """Which of adjacency and Laplacian the filter commutes with, or comes closer to, on a small irregular graph."""
     triangle_with_tail = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64)
-    low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)
+    low, high = torch.tensor(with_fixed_parameters(filter).initial_range(), dtype=torch.float64).unbind(1)
     theta = filter.constrain(low + 0.75 * (high - low))[None]
     with torch.no_grad(), torch_threads(1):
         graph, signals = torch.tensor(triangle_with_tail)[None], torch.eye(4, dtype=torch.float64)

@@ -22,7 +22,7 @@ from torch import Tensor
 from .._utils._findings import Finding
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import torch_threads
-from ..filters import GraphFilter
+from ..filters import GraphFilter, with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier
@@ -243,6 +243,9 @@ class _ScaledOutputs(GraphFilter):
     def parameter_names(self) -> list[str]:
         return self.filter.parameter_names()
 
+    def fixed_values(self) -> dict[int, float]:
+        return self.filter.fixed_values()
+
     def constrain(self, theta: Tensor) -> Tensor:
         return self.filter.constrain(theta)
 
@@ -260,6 +263,7 @@ def fit_filter(inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filt
     # Squares of extreme numbers leave the range of floats, so the residuals are scaled. The inputs stay as they are: a
     # filter of the user's need not be linear in them.
     scale = float(np.nanmax(np.abs(outputs))) or float(np.abs(inputs).max()) or 1.0
+    filter = with_fixed_parameters(filter)
     scaled = _ScaledOutputs(filter, scale)
     problem = Problem.from_numpy(inputs, outputs / scale, everything, scaled, torch.device("cpu"), torch.float64)
     low, high = torch.tensor(filter.initial_range(), dtype=torch.float64).unbind(1)

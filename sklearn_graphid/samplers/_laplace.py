@@ -130,12 +130,14 @@ class Objective(NamedTuple):
         """
         problem, (_, noise_std, theta_precision) = self.problem, self.conditions
         if problem.filter.linear_in_theta:
-            design = problem.filter.design(self.adjacency(z), problem.inputs) * problem.measured
-            design = design.flatten(2) / noise_std[:, None, None]
-            targets = (problem.targets * problem.measured).flatten() / noise_std[:, None]
+            # Parameters that are fixed contribute to the outputs, and are no regressors.
+            fixed = problem.filter.hold(torch.zeros_like(theta))
+            outputs, jacobian = problem.filter.theta_jacobian(self.adjacency(z), fixed, problem.inputs)
+            design = (jacobian.movedim(-1, 1) * problem.measured).flatten(2) / noise_std[:, None, None]
+            targets = ((problem.targets - outputs) * problem.measured).flatten(1) / noise_std[:, None]
             factor, _ = torch.linalg.cholesky_ex(design @ design.mT + torch.diag_embed(theta_precision))
             theta = torch.cholesky_solve(design @ targets[..., None], factor)[..., 0]
-            theta = problem.filter.constrain(theta)
+            theta = problem.filter.constrain(theta)  # regressors of what is fixed are zero
             misfit = (targets - (theta[:, None] @ design)[:, 0]).square().sum(1)
             return theta, self._cost(misfit, z, theta)
         theta = problem.filter.constrain(theta)
@@ -157,7 +159,8 @@ class Objective(NamedTuple):
         residuals, by_strengths, by_theta, _ = self.linearized(z, theta)
         pull = self.is_real * (location[:, None] - z) / width[:, None] ** 2
         gradient = [by_strengths.along(residuals) + pull]
-        gradient.append((by_theta * residuals[:, None]).sum((-2, -1)) - theta_precision * theta)
+        pull_of_theta = (by_theta * residuals[:, None]).sum((-2, -1)) - theta_precision * theta
+        gradient.append(pull_of_theta * self.problem.filter.is_free(theta))
         mixed, flat = by_strengths.along_many(by_theta), by_theta.flatten(2)
         diagonal = torch.where(self.is_real, width[:, None] ** -2 + self.slab.bend(z, self.conditions.law), 1.0)
         upper = torch.cat([by_strengths.products(by_strengths) + torch.diag_embed(diagonal), mixed], 2)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
-from ..filters import EdgeChanges, GraphFilter
+from ..filters import EdgeChanges, GraphFilter, with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 
 __all__ = ["Likelihood", "Problem"]
@@ -76,7 +76,7 @@ class Problem:
             base, strengths = known.known_weights(), known.edges_with_weight().gather(known.known_weights())
             space, n_certain = space.joined(certain), certain.n_free
         return cls(
-            filter=filter,
+            filter=with_fixed_parameters(filter),
             # Frames keep their columns together, arrays their rows; products of the two differ in their last bits.
             inputs=torch.tensor(np.ascontiguousarray(inputs), dtype=dtype, device=device),
             targets=torch.tensor(np.nan_to_num(outputs), dtype=dtype, device=device),

@@ -151,7 +151,8 @@ def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSourc
     """Offer one deviation of an edge or of theta a step that may be long, for tails that are no Gaussian's."""
     fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
     which, step, threshold = rng.uniform(), torch.tan(torch.pi * (rng.uniform() - 0.5)), rng.uniform()
-    counts = torch.cat([fit.is_edge, torch.ones_like(position.deviation[:, n_free:], dtype=torch.bool)], 1)
+    is_free = posterior.problem.filter.is_free(position.deviation).bool()
+    counts = torch.cat([fit.is_edge, is_free.expand_as(position.deviation[:, n_free:])], 1)
     place = _drawn(torch.where(counts, 0.0, -torch.inf).to(step), which)
     new = posterior.at(position.view, position.deviation.scatter_add(1, place[:, None], step[:, None]))
     return where(threshold.log() < new.log_density - position.log_density, new, position)

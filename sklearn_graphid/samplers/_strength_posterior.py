@@ -70,7 +70,8 @@ class StrengthPosterior(NamedTuple):
         if self.is_on_the_way:
             return fit.mode, fit.theta
         n_free = fit.is_edge.shape[1]
-        return fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
+        z, theta = fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
+        return z, self.problem.filter.hold(theta)
 
     def log_evidence(self, fit: LaplaceFit) -> Tensor:
         """Laplace's approximation to the evidence (chains,) of graphs."""
@@ -87,7 +88,8 @@ class StrengthPosterior(NamedTuple):
             return self.log_evidence(fit)
         z, theta = self.parameters(fit, deviation)
         # Every coordinate has a factor of (2 pi)^(1/2), of its slab or of the deviation that means nothing.
-        meaningless = ~fit.is_edge * deviation[:, : fit.is_edge.shape[1]] ** 2
+        counts = torch.cat([fit.is_edge, self.problem.filter.is_free(theta).bool().expand_as(theta)], 1)
+        meaningless = ~counts * deviation**2
         density = self._at_point(fit, z, theta) - 0.5 * meaningless.sum(1)
         is_admissible = (self.problem.filter.constrain(theta) == theta).all(1) & fit.is_found
         density = torch.where(is_admissible, density, -torch.inf)

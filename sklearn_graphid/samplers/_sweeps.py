@@ -340,6 +340,7 @@ class _FlipLikelihood:
 
     def __init__(self, problem: Problem, changes: EdgeChanges, noise_std: Tensor, temperature: float):
         self._changes = changes
+        self._filter = problem.filter
         self._n_measured = problem.n_measured
         self._temperature = temperature
         # The likelihood is raised to its power before the integral is taken, which is as if there were more noise. The
@@ -365,4 +366,5 @@ class _FlipLikelihood:
         self.now = torch.where(is_moving, log_likelihood, self.now)
 
     def _of(self, moments: Moments) -> Tensor:
+        moments = self._filter.free_moments(moments)
         return self._temperature * log_marginal_likelihood(moments, self._noise_std, self._precision, self._n_measured)

@@ -84,6 +84,8 @@ def _normal_equations(
     added = precision + (damping + _RELATIVE_RIDGE) * diagonal + torch.finfo(torch.float64).tiny ** 0.5
     cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(added))
     slope = (design @ residuals[..., None])[..., 0] - precision * theta.double()
+    # The design of a parameter that is fixed is zero, so that it has no part in the other equations.
+    slope = slope * problem.filter.is_free(slope)
     step = torch.cholesky_solve(slope[..., None], cholesky)[..., 0]
     return _NormalEquations(residuals.square().sum(-1), cholesky, step)
 
@@ -182,6 +184,7 @@ def sample_theta(
     curve = problem.filter.along_theta(adjacency, problem.inputs)
     here = _normal_equations(problem, curve, theta, precision)
     jump = torch.linalg.solve_triangular(here.cholesky.mT, normal.double()[..., None], upper=True)[..., 0]
+    jump = jump * problem.filter.is_free(jump)
     proposal = (theta + here.step + spread[:, None] * jump).to(theta.dtype)
     admissible = (problem.filter.constrain(proposal) == proposal).all(-1)
     proposal = torch.where(admissible[:, None], proposal, theta)

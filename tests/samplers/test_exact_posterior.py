@@ -159,6 +159,9 @@ def linear_evidence(question, adjacency):
     measured = ~np.isnan(question.Y.ravel())
     design = np.stack([(column / question.relative_noise).ravel()[measured] for column in columns], axis=1)
     outputs = (question.without_offsets()[1] / question.relative_noise).ravel()[measured]
+    known = np.array([(question.filter.fixed or {}).get(name, np.nan) for name in question.filter.parameter_names()])
+    is_free = np.isnan(known)
+    outputs, design = outputs - design[:, ~is_free] @ known[~is_free], design[:, is_free]
     n, p = design.shape
     n -= 0 if question.offset is None else question.n_nodes
     variances = np.exp(2 * LOG_NOISE_GRID) if question.noise_std is None else np.array([question.noise_std**2])
@@ -169,7 +172,8 @@ def linear_evidence(question, adjacency):
     exponents = -0.5 * (outputs @ outputs / variances - (slopes * thetas).sum(1)) - 0.5 * n * np.log(variances)
     log_evidence = exponents / question.temperature - 0.5 * np.linalg.slogdet(precisions)[1]
     weights = np.exp(log_evidence - logsumexp(log_evidence))
-    return logsumexp(log_evidence), weights @ thetas, weights @ variances
+    known[is_free] = weights @ thetas
+    return logsumexp(log_evidence), known, weights @ variances
 
 
 def heat_evidence(question, adjacency):
@@ -190,6 +194,10 @@ def heat_evidence(question, adjacency):
     else:
         log_density = -0.5 * squares / question.noise_std**2
         variances = np.full(len(squares), question.noise_std**2)
+    if question.filter.fixed:
+        place = int(np.abs(THETA_GRID - question.filter.fixed["theta"]).argmin())
+        assert THETA_GRID[place] == pytest.approx(question.filter.fixed["theta"], rel=1e-12)
+        return log_density[place], THETA_GRID[[place]], variances[place]
     # The range that a filter of heat names holds the quartiles of a log-logistic law, which is called fisk there.
     low, high = question.filter.initial_low, question.filter.initial_high
     log_density = log_density + fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high)).logpdf(THETA_GRID)
@@ -308,6 +316,15 @@ QUESTIONS = {
         PolynomialFilter(1), [0.5, 0.4], prior=BLOCKS, input_scale=12.0, hidden_nodes=[3, 4], seed=2, **HOUSE
     ),
     "heat": Question(prior=ErdosRenyiPrior(0.3), **DIFFUSION),
+    "fixed-coefficient": Question(
+        PolynomialFilter(2, fixed={"theta_1": 0.4}), [0.5, 0.4, 0.2], prior=BLOCKS, noise_std=None, **HOUSE
+    ),
+    "fixed-time": Question(
+        prior=ErdosRenyiPrior(0.3), noise_std=None, **{**DIFFUSION, "filter": HeatDiffusionFilter(fixed={"theta": 0.1})}
+    ),
+    "directed-fixed-scale": Question(
+        SteadyStateFilter(leak=0.5, fixed={"scale": 1.2}), [1.2], prior=ErdosRenyiPrior(0.3), n_experiments=2, **ONE_WAY
+    ),
     "heat-unknown-noise": Question(prior=BLOCKS, noise_std=None, **DIFFUSION),
     "noise-per-node": Question(
         PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(0.3), noise_per_node=[0.3, 1.0, 2.5, 1.5], **SQUARE
@@ -410,7 +427,8 @@ def test_theta_and_noise_match_their_posterior_means(answered):
     # Five standard errors of the mean over independent chains: one false alarm in 87,000 runs for 20 parameters.
     question, exact, identifier = answered
     tolerance = 5 / np.sqrt(question.n_chains)
-    assert (np.abs(identifier.theta_ - exact.theta) < tolerance * identifier.theta_std_).all()
+    # Parameters that are fixed are exactly what was given; 1e-12 is the rounding of the grid.
+    assert (np.abs(identifier.theta_ - exact.theta) <= tolerance * identifier.theta_std_ + 1e-12).all()
     # The variance's law has heavy tails where few outputs were measured; 5 percent is about ten standard errors.
     assert identifier.noise_std_ == pytest.approx(np.sqrt(exact.variance), rel=0.05)
 
