@@ -44,7 +44,7 @@ def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter
         )
     if edge_weights == "signed" and not filter.allows_negative_strengths:
         raise ValueError(
-            f"edge_weights='signed' does not go with {type(filter).__name__}, which is not defined for negative "
+            f"edge_weights='signed' is inconsistent with {type(filter).__name__}, which is not defined for negative "
             f"strengths; expected edge_weights='positive'."
         )
 

@@ -99,7 +99,7 @@ def _stuck(diagnostics: Mapping[str, Any]) -> Finding:
 
 def _few_origins(diagnostics: Mapping[str, Any]) -> Finding:
     n_origins, n_kept = diagnostics["n_origins"], len(diagnostics["log_likelihood"])
-    end = "fell far behind others in the first sweeps and went on from where these were"
+    end = "fell far behind others in the first sweeps and were restarted from the better ones"
     return Finding.trouble(
         f"{n_kept - n_origins} of {n_kept} chains {end}, so they agree more than independent chains would. If another "
         f"random_state gives another graph, do not trust probabilities near 0 and 1.",
@@ -122,16 +122,18 @@ def _changes(diagnostics: Mapping[str, Any], n_edges: int, remedy: str) -> Findi
     tolerated = max(1.0, _TOLERATED_CHANGES * n_edges)
     if n_changes <= tolerated:
         return Finding("good", f"The chains nearly agree: {run}")
-    advice = _chains_needed(_n_chains(diagnostics), n_changes / tolerated)
+    advice = _advice(remedy, _n_chains(diagnostics), n_changes / tolerated)
     return Finding.trouble(
         f"the chains do not agree well enough to decide every pair: {run} {advice} If that does not help, the data do "
         f"not determine these pairs.",
         ConvergenceWarning,
-        f"the chains disagree about some pairs, which another run may decide otherwise; {remedy}.",
+        f"the chains disagree, and another run may decide some pairs differently; {remedy}.",
     )
 
 
-def _chains_needed(n_chains: int, excess: float) -> str:
+def _advice(remedy: str, n_chains: int, excess: float) -> str:
+    """The remedy as a sentence; where it is more chains, with their number."""
     # The error falls with the root of the number of chains.
-    needed = BATCH * math.ceil(max(2.0, excess**2) * n_chains / BATCH)
-    return f"Raise n_chains from {n_chains} to {min(needed, _MOST_CHAINS)}; time grows in proportion."
+    needed = min(BATCH * math.ceil(max(2.0, excess**2) * n_chains / BATCH), _MOST_CHAINS)
+    sentence = remedy.replace("n_chains", f"n_chains from {n_chains} to {needed}", 1)
+    return f"{sentence[:1].upper()}{sentence[1:]}; time grows in proportion."

@@ -5,7 +5,7 @@ A sweep is a number of flips and swaps of edges, with the strengths integrated o
 
 Chains start from a fit in which every pair has a strength, with the weak ones taken off. On the way to the draws,
 the noise level is what the residuals say, even where it is known: a graph that does not fit then counts as noisy, and
-is free to change. Chains that fall far behind go on from better ones.
+is free to change. Chains that fall far behind are restarted from better ones.
 """
 
 from __future__ import annotations

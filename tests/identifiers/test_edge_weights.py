@@ -369,7 +369,11 @@ def test_a_fit_without_strengths_forgets_those_of_the_last():
     [
         ({}, with_weights(KNOWN, -POSITIVE, GRAPH == 1), "a known edge has the strength -.*edge_weights='signed'"),
         ({"edge_weights": "binary"}, with_weights(KNOWN, POSITIVE, GRAPH == 1), "edge_weights='binary' takes all"),
-        ({"edge_weights": "signed", "filter": "steady-state"}, KNOWN, "'signed' does not go with SteadyStateFilter"),
+        (
+            {"edge_weights": "signed", "filter": "steady-state"},
+            KNOWN,
+            "'signed' is inconsistent with SteadyStateFilter",
+        ),
         ({"edge_weights": "any"}, KNOWN, "edge_weights"),
     ],
 )

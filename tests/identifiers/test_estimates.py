@@ -21,6 +21,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers._estimates import central_interval, refit_theta
+from sklearn_graphid.identifiers._mixing import mixing_findings
 from sklearn_graphid.samplers import Problem, weights_of_chains
 
 SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0}
@@ -212,7 +213,9 @@ def test_chains_that_do_not_agree_are_warned_of_with_what_to_change():
         nx.path_graph(10), "heat", [0.3], n_experiments=1, input_scale=1.0, noise_std=3.0, random_state=0
     )
     fitted = LangevinSystemIdentifier("heat", n_chains=2, n_levels=2, n_steps=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="the chains disagree about some pairs.*raise n_chains") as caught:
+    with pytest.warns(
+        ConvergenceWarning, match="another run may decide some pairs differently; raise n_chains"
+    ) as caught:
         fitted.fit(X, Y)
     assert caught[0].filename == __file__
     assert fitted.diagnostics_["n_changes_expected"] > 1
@@ -341,3 +344,14 @@ def test_larger_networks_keep_the_count(recwarn):
     errors = fitted.diagnostics_["monte_carlo_error_edges"][pairs]
     distance = np.abs(fitted.edge_probabilities_[pairs] - 0.5) / (np.sqrt(2) * errors)
     assert fitted.diagnostics_["n_changes_expected"] == pytest.approx(stats.norm.sf(distance[errors > 0]).sum())
+
+
+@pytest.mark.parametrize(
+    ("remedy", "advice"), [("raise n_sweeps", "Raise n_sweeps;"), ("raise n_chains", "n_chains from 4 to")]
+)
+def test_warning_and_report_give_the_same_advice(remedy, advice):
+    diagnostics = {"n_diverged": 0, "n_stuck": 0, "n_origins": 4, "n_changes_expected": 5.0}
+    (finding,) = mixing_findings({**diagnostics, "log_likelihood": np.zeros((4, 10))}, n_inferred=10, remedy=remedy)
+    assert finding.warning.endswith(f"; {remedy}.")
+    assert advice in finding.text
+    assert ("n_chains" in finding.text) == ("n_chains" in remedy)
