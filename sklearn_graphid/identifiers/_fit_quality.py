@@ -10,7 +10,7 @@ second was below 1e-6 in two thirds of the runs with ten experiments or more.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -19,9 +19,19 @@ from .._utils._findings import Finding, number
 from .._utils._numbers import FloatArray
 from ._result import Experiments
 
-__all__ = ["assess_fit", "fit_findings", "is_significant", "residual_dependence", "ridge_error"]
+__all__ = [
+    "LargestResidual",
+    "assess_fit",
+    "data_findings",
+    "fit_findings",
+    "is_significant",
+    "largest_residual",
+    "offset_p_value",
+    "residual_dependence",
+    "ridge_error",
+]
 
-# Residuals that are so much smaller or larger than the noise level that was given do not go with it ...
+# Residuals that are so much smaller or larger than the noise level that was given are inconsistent with it ...
 _NOISE_RANGE = (0.7, 1.4)
 # ... if that would happen by chance with less than this probability.
 _SIGNIFICANT = 1e-6
@@ -31,8 +41,19 @@ _LARGEST_RATIO = 1.05
 _LARGEST_MISFIT = 2.0
 _MISFIT = (
     "the filter does not explain all of the outputs: at pairs known not to be edges, {} times what noise would leave "
-    "looks like edges. Probabilities and intervals allow for it; try a better filter."
+    "looks like edges. Probabilities and intervals allow for as much at unknown pairs; try a better filter."
 )
+# A residual of so many standard deviations is an outlier ...
+_FEWEST_DEVIATIONS = 6.0
+# ... if the largest one would be as large by chance with less than this probability.
+_SURPRISING = 1e-4
+# Half of the residuals are smaller than this share of their standard deviation.
+_MEDIAN = float(stats.norm.ppf(0.75))
+# The median of absolute residuals tells their standard deviation as well as so many times fewer squares do.
+_EFFICIENCY = 0.37
+# A median of fewer numbers is not safe from an outlier among them.
+_FEWEST_FOR_MEDIAN = 3
+_LONGEST_NAME = 20  # letters of a node's or row's name in a warning
 # Residuals below this share of the outputs' mean square are rounding: chains in single precision draw no noise level
 # below a millionth of the outputs, and the residuals of exact data tell about that and not about the filter.
 _ROUNDING = 1e-10
@@ -92,6 +113,29 @@ def residual_dependence(
     adjacency matrix, the degrees and the Laplacian: what filters on this graph are made of. 1 where there are too few.
     An F test wants the same noise everywhere, so that both sides are divided by `noise` (nodes,) where it differs.
     """
+    design, target = _regression(inputs, residuals, adjacency, noise)
+    return _f_test(np.empty((len(target), 0)), design, target)
+
+
+def offset_p_value(
+    inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray, noise: FloatArray | None = None
+) -> float:
+    """Probability that residuals of mean zero look as if nodes had offsets, by an F test.
+
+    What the residuals owe to the inputs is accounted for first, as in `residual_dependence`: with inputs that are not
+    zero on average, a wrong filter leaves residuals that are not zero on average either.
+    """
+    design, target = _regression(inputs, residuals, adjacency, noise)
+    scale = np.ones(residuals.shape[1]) if noise is None else 1 / noise
+    nodes = np.nonzero(~np.isnan(residuals))[1]
+    offsets = np.where(nodes[:, None] == np.arange(residuals.shape[1]), scale, 0.0)
+    return _f_test(design, offsets, target)
+
+
+def _regression(
+    inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray, noise: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """What filters are made of (measured outputs, columns), and the residuals (measured outputs,) to explain by it."""
     scale = 1.0 if noise is None else 1 / noise
     degrees = adjacency.sum(1)
 
@@ -108,14 +152,64 @@ def residual_dependence(
     measured = ~np.isnan(residuals)
     design = np.stack([(part * scale)[measured] for part in parts], axis=1)
     target = (residuals * scale)[measured]
+    return design, target
+
+
+def _f_test(given: FloatArray, tested: FloatArray, target: FloatArray) -> float:
+    """P-value of an F test that the columns `tested` explain nothing beyond those given; 1 where there are too few."""
+    (before, n_given), (left, n_columns) = (
+        _unexplained(given, target),
+        _unexplained(np.hstack([given, tested]), target),
+    )
+    rank, free = n_columns - n_given, len(target) - n_columns
+    if free < 1 or rank < 1 or left <= 0:
+        return 1.0
+    return float(stats.f.sf((before - left) / rank / (left / free), rank, free))
+
+
+def _unexplained(design: FloatArray, target: FloatArray) -> tuple[float, int]:
+    """Sum of squares that a least-squares fit leaves, and the rank of the design."""
     norms = np.linalg.norm(design, axis=0)
     design = design[:, norms > 0] / norms[norms > 0]
     fitted, _, rank, _ = np.linalg.lstsq(design, target, rcond=1e-10)
-    left = float(((target - design @ fitted) ** 2).sum())
-    free = len(target) - int(rank)
-    if free < 1 or rank < 1 or left <= 0:
-        return 1.0
-    return float(stats.f.sf((float((target**2).sum()) - left) / rank / (left / free), rank, free))
+    return float(((target - design @ fitted) ** 2).sum()), int(rank)
+
+
+class LargestResidual(NamedTuple):
+    """The output that is furthest from what the fit predicts."""
+
+    row: int
+    node: int
+    deviations: float  # its residual, in standard deviations of the others
+    p_value: float  # that the largest of so many Gaussian residuals is as large
+    n_outliers: int  # how many residuals are as surprising
+
+    @property
+    def is_outlier(self) -> bool:
+        """Whether it is too large for Gaussian noise."""
+        return self.n_outliers > 0
+
+
+def largest_residual(residuals: FloatArray, noise: FloatArray | None = None) -> LargestResidual:
+    """Test the largest of the residuals (experiments, nodes), nan where nothing was measured, against Gaussian noise.
+
+    An outlier raises the noise level and may change the whole graph. So residuals are compared with the median of their
+    absolute values, which a few outliers hardly change: that of all nodes, or that of their own node if it is larger,
+    so that a node with much noise is not taken for an outlier. P-values are corrected for the number of outputs
+    (Bonferroni). `noise` (nodes,) is relative to the common level, where it differs.
+    """
+    sizes = np.abs(residuals if noise is None else residuals / noise)
+    is_measured = ~np.isnan(sizes)
+    n_measured, n_rows = int(is_measured.sum()), is_measured.sum(0)
+    typical = np.full(sizes.shape[1], np.nanmedian(sizes))
+    has_own = n_rows >= _FEWEST_FOR_MEDIAN
+    typical[has_own] = np.maximum(typical[has_own], np.nanmedian(sizes[:, has_own], axis=0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        deviations = np.where(is_measured & (typical > 0), _MEDIAN * sizes / typical, 0.0)
+    p_values = np.minimum(1.0, 2 * n_measured * stats.t.sf(deviations, _EFFICIENCY * n_measured))
+    row, node = np.unravel_index(int(deviations.argmax()), deviations.shape)
+    n_outliers = int(((p_values < _SURPRISING) & (deviations > _FEWEST_DEVIATIONS)).sum())
+    return LargestResidual(int(row), int(node), float(deviations[row, node]), float(p_values[row, node]), n_outliers)
 
 
 def is_significant(p_value: float) -> bool:
@@ -142,6 +236,45 @@ def assess_fit(
     }
 
 
+def data_findings(
+    diagnostics: Mapping[str, Any], furthest: LargestResidual | None, experiments: Experiments, has_strengths: bool
+) -> list[Finding]:
+    """What is in the outputs beside the system and Gaussian noise: offsets and outliers.
+
+    Either makes the best of filters look wrong, so that nothing is said of the filter where they are found.
+
+    Parameters
+    ----------
+    diagnostics : dict
+        With the p-value of offsets, where they are not part of the model.
+    furthest : LargestResidual or None
+        None where outliers are part of the model.
+    experiments : Experiments
+        The data, which name rows and nodes.
+    has_strengths : bool
+        Whether edges have strengths, with which outliers cannot be part of the model.
+    """
+    findings: list[Finding] = []
+    if diagnostics["residual_std"] ** 2 <= _ROUNDING * experiments.output_power:
+        return findings
+    if is_significant(diagnostics.get("p_value_offsets", 1.0)):
+        text = "the residuals of some nodes are not zero on average, so the outputs have offsets; fit with"
+        findings.append(Finding.trouble(f"{text} fit_intercept=True.", UserWarning))
+    if furthest is not None and furthest.is_outlier:
+        findings.append(_outlier(furthest, experiments, has_strengths))
+    return findings
+
+
+def _outlier(furthest: LargestResidual, experiments: Experiments, has_strengths: bool) -> Finding:
+    node = str(experiments.name_of_node(furthest.node))[:_LONGEST_NAME]
+    row = str(experiments.name_of_row(furthest.row))[:_LONGEST_NAME]
+    what = f"the output of node {node} in row {row} is {furthest.deviations:.0f} standard deviations off"
+    remedy = "check it, or set it to nan." if has_strengths else "check it, or use noise_distribution='student-t'."
+    others = furthest.n_outliers - 1
+    more = f" ({others} more output{'' if others == 1 else 's'} may be wrong too)" if others else ""
+    return Finding.trouble(f"{what}{more}; {remedy}", UserWarning, f"{what}; {remedy}")
+
+
 def fit_findings(
     diagnostics: Mapping[str, Any], noise_std: float, was_given: bool, experiments: Experiments
 ) -> list[Finding]:
@@ -161,7 +294,7 @@ def fit_findings(
     power, n = experiments.output_power, experiments.n_measured
     residual, ridge = diagnostics["residual_std"], diagnostics["ridge_error"]
     if was_given and _is_odd(residual / noise_std, n):
-        wrong = f"noise_std={number(noise_std)} does not go with residuals of {number(residual)}"
+        wrong = f"noise_std={number(noise_std)} is inconsistent with residuals of {number(residual)}"
         too_large = "check its unit, or leave it None to have it estimated."
         advice = (
             too_large
@@ -174,14 +307,19 @@ def fit_findings(
         return []
     # Outputs that are all zero leave ridge regression without any error to compare with.
     if noise_std > _LARGEST_RATIO * ridge > 0:
-        part = "all" if share == 1 else f"{share:.2g}"
-        text = f"the noise takes up {part} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
+        text = (
+            f"the noise takes up {_percent(share)} of the outputs' mean square, {number(noise_std**2 / ridge**2)} times"
+        )
         return [Finding.trouble(f"{text} what ridge regression leaves; try another filter.", UserWarning)]
     if is_significant(diagnostics["p_value_residuals"]):
         return [
             Finding.trouble("the residuals depend on the inputs, so the filter is wrong; try another.", UserWarning)
         ]
     return []
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share > 0.1 else f"{100 * share:.2g}%"
 
 
 def _is_odd(ratio: float, n_measured: int) -> bool:

@@ -178,8 +178,10 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         modes the others are in, the weight of each chain, Monte Carlo errors, the expected number of pairs that another
         run would change, R-hat, effective sample size and traces. On the fit: "residual_std", the root mean square of
         the residuals; "ridge_error", that of ridge regression on held-out experiments; and "p_value_residuals", of a
-        test that the residuals do not depend on the inputs. With strengths also "misfit", the factor by which the
-        noise variance was raised because the filter does not explain all of the outputs.
+        test that the residuals do not depend on the inputs; without `fit_intercept` also "p_value_offsets", of a test
+        that they are zero on average at every node; with Gaussian noise "largest_residual", in standard deviations, and
+        its p-value. With strengths also "misfit", the factor by which the noise variance was raised because the filter
+        does not explain all of the outputs.
     known_edges_ : KnownEdges
         The known pairs.
     filter_ : GraphFilter

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 from .._utils._numbers import FloatArray
 from ..graphs import KnownEdges
@@ -37,6 +37,7 @@ class NoiseLevels(NamedTuple):
     common: float | None  # None: unknown, and sampled
     relative: FloatArray | None = None  # (nodes,), of mean square one over the measured outputs; None: all are one
     misfit: float = 1.0  # how many times the noise's variance the common level's is, for what the model cannot explain
+    n_free: int = 0  # with how many degrees of freedom the noise was estimated, where there is a misfit
 
     @classmethod
     def of(cls, levels: FloatArray, n_outputs: FloatArray, is_known: bool) -> NoiseLevels:
@@ -50,6 +51,26 @@ class NoiseLevels(NamedTuple):
     def noise_std(self) -> float | None:
         """The common level without what the model cannot explain."""
         return None if self.common is None else self.common / float(np.sqrt(self.misfit))
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave the common level; a misfit is sought only if not."""
+        return self.common is not None and self.misfit == 1
+
+    def draws(self, shape: tuple[int, ...]) -> FloatArray:
+        """Draws of a level that is fixed: all the same if it was given; from its posterior where a misfit was found.
+
+        The samplers take the noise for given once a misfit was found. Given the residuals that showed it, its variance
+        has a scaled inverse chi-square law. The draws are quantiles of this law, in an order that has nothing to do
+        with that of other draws: multiples of the golden ratio modulo one are evenly spread, however many there are.
+        """
+        if self.noise_std is None:
+            raise ValueError("the noise level is sampled with the rest; expected one that is fixed.")
+        if self.is_given:
+            return np.full(shape, self.noise_std)
+        shares = (0.5 + np.arange(int(np.prod(shape))) * (np.sqrt(5.0) - 1) / 2) % 1
+        levels = self.noise_std * np.sqrt(self.n_free / stats.chi2.ppf(shares, self.n_free))
+        return np.asarray(levels.reshape(shape))
 
     def at_nodes(self, common: float, n_nodes: int) -> FloatArray:
         """The levels (nodes,), for the common one that was given or found."""

@@ -416,7 +416,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
 
     def _draw_noise(self, n_samples: int, random_state: Any) -> FloatArray:
         levels = super()._draw_noise(n_samples, random_state)
-        if np.ptp(self.noise_std_samples_) == 0:  # it was given, or made up for what the filter cannot explain
+        if np.ptp(self.noise_std_samples_) == 0:  # it was given
             return levels
         drawn = self._draws.noise_std[self._choose_draws(n_samples, random_state)]
         return np.asarray(levels * (drawn / self.noise_std_)[:, None])
@@ -450,7 +450,8 @@ def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
     theta = torch.tensor(result.theta_refitted, dtype=torch.float64, device=task.device)
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(weights), theta)
-    return NoiseLevels(float(np.sqrt(misfit.variance * misfit.factor)), task.noise.relative, misfit.factor)
+    level = float(np.sqrt(misfit.variance * misfit.factor))
+    return NoiseLevels(level, task.noise.relative, misfit.factor, misfit.n_free)
 
 
 def _check_noise(noise: NoiseModel) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +20,16 @@ from ._chains import SamplingTask
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
 from ._edge_weights import summarize_weights, weight_matrices
 from ._estimates import ThetaRefit, refit_theta
-from ._fit_quality import assess_fit, fit_findings, is_significant, residual_dependence
+from ._fit_quality import (
+    LargestResidual,
+    assess_fit,
+    data_findings,
+    fit_findings,
+    is_significant,
+    largest_residual,
+    offset_p_value,
+    residual_dependence,
+)
 from ._mixing import diagnose, mixing_findings
 from ._result import Identification
 from ._resume import SoughtSystem
@@ -70,6 +79,7 @@ class _PointEstimate(NamedTuple):
     theta: FloatArray
     refit: ThetaRefit
     quality: dict[str, float]  # for the diagnostics
+    furthest: LargestResidual | None  # None where outliers are part of the model
 
     def n_inferred(self, known: KnownEdges) -> int:
         return int(known.space.gather(self.adjacency).sum())
@@ -106,8 +116,10 @@ def result_of(
     draws = draws._replace(weight=weight, density=_density(draws, task.prior))
     theta_samples = draws.pooled(draws.theta)
     # What was given is reported as it was given, and not as single precision has it.
-    given = task.noise.noise_std
-    noise = draws.pooled(draws.noise_std) if given is None else np.full(draws.noise_std.size, given)
+    fixed = task.noise.noise_std
+    if fixed is not None:
+        draws = draws._replace(noise_std=task.noise.draws(draws.noise_std.shape))
+    noise = draws.pooled(draws.noise_std)
     given_outputs, outliers = task.experiments.outputs, _outlier_probabilities(draws, task)
     offset = draws.mean_of_chains(draws.offset)
     task = replace(task, experiments=replace(task.experiments, outputs=_explicable(given_outputs, offset, outliers)))
@@ -118,7 +130,7 @@ def result_of(
     diagnostics = diagnose(draws, known, int((~finite).sum()), int(stuck.sum())) | point.quality
     if task.has_strengths:
         diagnostics["misfit"] = task.noise.misfit
-    noise_std = float(np.sqrt(np.mean(noise**2))) if given is None else given
+    noise_std = float(np.sqrt(np.mean(noise**2))) if fixed is None else fixed
     prior_trust = float(draws.mean_of_chains(draws.trust.mean(1)))
     stopped = any(was_stopped(batch, task) for batch in batches)
     common: dict[str, Any] = dict(
@@ -145,7 +157,10 @@ def result_of(
         n_measured_by_draws=int((~np.isnan(given_outputs)).sum()),
         is_resumed=task.start is not None,
         findings=(
-            *fit_findings(diagnostics, noise_std, given is not None and task.noise.misfit == 1, task.experiments),
+            *(
+                data_findings(diagnostics, point.furthest, task.experiments, task.has_strengths)
+                or fit_findings(diagnostics, noise_std, task.noise.is_given, task.experiments)
+            ),
             *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
             *trust_findings(prior_trust, task.trust),
             *([_STOPPED] if stopped else []),
@@ -219,31 +234,47 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     is_refitted = kind == "best" or (task.has_strengths and strengths is None)
     residuals = experiments.outputs - task.predict(weights, refit.theta)
     quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
+    drawn = _residuals_of_draws(draws, task)
+    if not task.fit_intercept:
+        quality["p_value_offsets"] = _median_p_value(offset_p_value, drawn, task)
+    furthest = None
+    if task.noise_distribution == "gaussian":
+        furthest = largest_residual(np.mean([residuals for _, residuals in drawn], axis=0), task.noise.relative)
+        quality["largest_residual"], quality["p_value_largest_residual"] = furthest.deviations, furthest.p_value
     if is_significant(quality["p_value_residuals"]):
         # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
-        quality["p_value_residuals"] = max(quality["p_value_residuals"], _dependence_of_draws(draws, task))
+        typical = _median_p_value(residual_dependence, drawn, task)
+        quality["p_value_residuals"] = max(quality["p_value_residuals"], typical)
     return _PointEstimate(
         adjacency,
         weights,
         refit.theta if is_refitted else np.asarray(theta, dtype=np.float64),
         refit,
         quality,
+        furthest,
     )
 
 
-def _dependence_of_draws(draws: ChainDraws, task: SamplingTask) -> float:
-    """The median, over the last draws of the chains, of the p-value that residuals do not depend on the inputs."""
-    experiments, known = task.experiments, task.experiments.known
+def _residuals_of_draws(draws: ChainDraws, task: SamplingTask) -> list[tuple[FloatArray, FloatArray]]:
+    """The graph (nodes, nodes) and the residuals (experiments, nodes) of the last draw of every chain."""
+    known = task.experiments.known
     theta = draws.pooled(draws.theta[:, -1:])
     matrices = known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
     weights = weight_matrices(draws.pooled(draws.strengths[:, -1:]), known) if task.has_strengths else matrices
-    p_values = [
-        residual_dependence(
-            experiments.inputs, experiments.outputs - task.predict(*system), matrix, task.noise.relative
-        )
+    return [
+        (matrix, task.experiments.outputs - task.predict(*system))
         for matrix, *system in zip(matrices, weights, theta, strict=True)
     ]
-    return float(np.median(p_values))
+
+
+def _median_p_value(
+    test: Callable[[FloatArray, FloatArray, FloatArray, FloatArray | None], float],
+    drawn: Sequence[tuple[FloatArray, FloatArray]],
+    task: SamplingTask,
+) -> float:
+    """The median of a p-value over draws, each a graph with its residuals."""
+    inputs, noise = task.experiments.inputs, task.noise.relative
+    return float(np.median([test(inputs, residuals, matrix, noise) for matrix, residuals in drawn]))
 
 
 def was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:

@@ -43,6 +43,19 @@ class Experiments:
         inputs, outputs = self.inputs - input_mean, self.outputs - output_mean
         return replace(self, inputs=inputs, outputs=outputs, input_mean=input_mean, output_mean=output_mean)
 
+    def name_of_row(self, row: int) -> Any:
+        """What an experiment is called: its label in the index of X or Y, or its number."""
+        for table in (self.given.get("X"), self.given.get("y")):
+            index: Any = getattr(table, "index", None)
+            # Lists have a method of this name, and the labels that pandas gives by default are numbers.
+            if hasattr(index, "has_duplicates") and type(index).__name__ != "RangeIndex":
+                return index[row]
+        return row
+
+    def name_of_node(self, node: int) -> Any:
+        """What a node is called, or its number."""
+        return node if self.known.names is None else self.known.names[node]
+
     @property
     def n_measured(self) -> int:
         """How many outputs were measured."""

@@ -1,4 +1,4 @@
-"""Are residuals what noise would leave? Pairs that are known to be no edges tell.
+"""Are residuals what noise would leave? Pairs that are known not to be edges tell.
 
 Where the model is right, the residuals along the derivative by such a pair's strength are noise, and their squares are
 one on average, in units of the noise. Where it is wrong, as a linear model of a power grid is, some of what is left
@@ -38,6 +38,7 @@ class Misfit(NamedTuple):
 
     variance: float  # of a residual, with what was fitted accounted for
     factor: float  # by which it has to grow for known non-edges to look like ones
+    n_free: int = 0  # degrees of freedom that the variance was estimated with
 
 
 def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
@@ -64,7 +65,8 @@ def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
     # Where only the product of theta and strengths matters, what was fitted is more than what can be.
     rank = int(torch.linalg.matrix_rank(near.gram, rtol=_SINGULAR, hermitian=True))
     inverse = torch.linalg.pinv(near.gram, rtol=_SINGULAR, hermitian=True)
-    variance = float(near.squares - near.pull @ inverse @ near.pull) / max(1, problem.n_measured - rank)
+    n_free = max(1, problem.n_measured - rank)
+    variance = float(near.squares - near.pull @ inverse @ near.pull) / n_free
     slope = near.slope - near.cross @ inverse @ near.pull
     products = near.products - near.cross @ inverse @ near.cross.mT
     curvature = products.diagonal()
@@ -77,7 +79,7 @@ def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
     # Squares of correlated numbers vary as much as those of fewer that are not.
     n_independent = float(len(scale) ** 2 / correlation.square().sum())
     largest = chi2.isf(_SIGNIFICANT, n_independent) / n_independent
-    return Misfit(variance, factor if factor > largest else 1.0)
+    return Misfit(variance, factor if factor > largest else 1.0, n_free)
 
 
 class _Near(NamedTuple):
@@ -117,7 +119,7 @@ def _near(problem: Problem, strengths: Tensor, theta: Tensor, fitted: EdgeSpace,
 
 
 def _some_absent(problem: Problem) -> EdgeSpace:
-    """Pairs that are known to be no edges, and not too many of them."""
+    """Pairs that are known not to be edges, and not too many of them."""
     is_free = problem.scatter(torch.ones(problem.space.n_free, dtype=problem.base.dtype, device=problem.base.device))
     absent = EdgeSpace.of_mask(((is_free == 0) & (problem.presence == 0)).cpu().numpy(), problem.space.directed)
     step = max(1, -(-absent.n_free // _MOST_PAIRS))

@@ -8,8 +8,9 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
-from scipy import linalg
+from scipy import linalg, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
@@ -17,7 +18,13 @@ from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
 from sklearn_graphid import LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
-from sklearn_graphid.identifiers._fit_quality import is_significant, residual_dependence, ridge_error
+from sklearn_graphid.identifiers._fit_quality import (
+    is_significant,
+    largest_residual,
+    offset_p_value,
+    residual_dependence,
+    ridge_error,
+)
 
 GRAPH = nx.gnm_random_graph(12, 22, seed=1)
 KNOWN = hide_edges(GRAPH, fraction=0.3, random_state=1)
@@ -82,6 +89,90 @@ def test_residuals_that_depend_on_the_inputs_are_found():
     assert residual_dependence(inputs[:1, :], np.zeros((1, 12)), adjacency) == 1
 
 
+# Offsets and outliers
+
+
+def test_the_largest_residual_is_in_units_of_the_median():
+    residuals = np.random.default_rng(0).normal(size=(9, 12))
+    residuals[4, 7] = -20.0
+    residuals[2, 3] = np.nan
+    found = largest_residual(residuals)
+    # With its mirror image, a sample has median zero.
+    values = [column[~np.isnan(column)] for column in (residuals.ravel(), residuals[:, 7])]
+    scale, own = (stats.median_abs_deviation(np.concatenate([part, -part]), scale="normal") for part in values)
+    assert (found.row, found.node, found.n_outliers) == (4, 7, 1)
+    assert found.deviations == pytest.approx(20 / max(scale, own))
+    # The node's own noise counts, as it may have more than others; and so does a level that is known.
+    residuals[:, 7] *= 100
+    assert largest_residual(residuals).deviations == pytest.approx(20 / own)
+    noise = np.where(np.arange(12) == 7, 100.0, 1.0)
+    assert largest_residual(residuals, noise).deviations == pytest.approx(found.deviations)
+
+
+@pytest.mark.parametrize("shape", [(1, 12), (2, 6), (8, 15), (60, 20)])
+def test_gaussian_residuals_are_no_outliers(shape):
+    """The test is Bonferroni's at 1e-4, and asks for six deviations: 300 draws alarm once in 30 runs at most."""
+    rng = np.random.default_rng(0)
+    assert not any(largest_residual(rng.normal(size=shape)).is_outlier for _ in range(300))
+
+
+def test_a_wrong_number_is_told_with_its_row_and_node(tmp_path):
+    """One output is off by 100, which is 100 times the noise and 30 times the outputs."""
+    X, Y = data(20, 1.0)
+    names, rows = [f"bus {node}" for node in range(12)], [f"March {day}" for day in range(1, 21)]
+    Y[6, 3] += 100
+    X, Y = (pd.DataFrame(values, index=rows, columns=names) for values in (X, Y))
+    with pytest.warns(UserWarning, match="the output of node bus 3 in row March 7 is") as caught:
+        fitted = LangevinSystemIdentifier("heat", **QUICK).fit(
+            X, Y, KNOWN.mask, pd.DataFrame(KNOWN.values, names, names)
+        )
+    text = str(caught[0].message)
+    assert text.endswith("; check it, or use noise_distribution='student-t'.")
+    assert len(text) < 160
+    assert "node bus 3 in row March 7" in fitted.report(tmp_path / "report.html").read_text()
+    assert fitted.diagnostics_["largest_residual"] > 10
+
+    # The remedy helps: the graph is found, and there is nothing left to tell.
+    fitted.set_params(noise_distribution="student-t")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted.fit(X, Y, KNOWN)
+
+
+def test_rows_without_labels_are_numbered():
+    X, Y = data(20, 1.0)
+    Y[6, 3] += 100
+    with pytest.warns(UserWarning, match="the output of node 3 in row 6 is"):
+        fit("heat", X, Y)
+
+
+def test_p_values_of_offsets_are_those_of_node_means():
+    """Without inputs: the mean squares of nodes' means, over those within nodes."""
+    residuals = np.random.default_rng(0).normal(size=(10, 12)) + 0.3
+    between = 10 * (residuals.mean(0) ** 2).sum() / 12
+    within = residuals.var(0, ddof=1).mean()
+    p_value = offset_p_value(np.zeros((10, 12)), residuals, nx.to_numpy_array(GRAPH))
+    assert p_value == pytest.approx(stats.f.sf(between / within, 12, 108))
+    # Inputs that are not zero on average and residuals that depend on them are not taken for offsets.
+    inputs = np.random.default_rng(1).uniform(0, 1, (10, 12))
+    depending = np.random.default_rng(0).normal(size=(10, 12)) + 30 * inputs
+    assert offset_p_value(inputs, depending, nx.to_numpy_array(GRAPH)) > 0.01
+
+
+def test_offsets_are_told_and_the_remedy_helps():
+    X, Y = data(20, 1.0)
+    with pytest.warns(UserWarning, match=r"the outputs have offsets; fit with fit_intercept=True\.") as caught:
+        fitted = fit("heat", X, Y + 10)
+    assert "fit_intercept" in str(caught[0].message)
+    assert not any("another filter" in str(warning.message) for warning in caught)
+    assert fitted.diagnostics_["p_value_offsets"] < 1e-20
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit("heat", X, Y + 10, fit_intercept=True)
+
+
 # Noise that was given
 
 
@@ -89,7 +180,7 @@ def test_residuals_that_depend_on_the_inputs_are_found():
 def test_a_noise_level_that_does_not_go_with_the_data_is_told(factor, tmp_path):
     X, Y = data(20, 1.0)
     with pytest.warns(
-        UserWarning, match=r"noise_std=[\d.]+ does not go with residuals of [\d.]+; (check|it is)"
+        UserWarning, match=r"noise_std=[\d.]+ is inconsistent with residuals of [\d.]+; (check|it is)"
     ) as caught:
         fitted = fit("heat", X, Y, noise_std=factor)
     told = next(warning for warning in caught if "residuals" in str(warning.message))
@@ -99,7 +190,7 @@ def test_a_noise_level_that_does_not_go_with_the_data_is_told(factor, tmp_path):
     laplacian = np.diag(fitted.adjacency_.sum(0)) - fitted.adjacency_
     predicted = X @ linalg.expm(-fitted.theta_refitted_[0] * laplacian)
     assert fitted.diagnostics_["residual_std"] == pytest.approx(np.sqrt(np.mean((Y - predicted) ** 2)), rel=1e-6)
-    assert "does not go with residuals" in fitted.report(tmp_path / "report.html").read_text()
+    assert "is inconsistent with residuals" in fitted.report(tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("noise_std", [None, 1.0, 1.2])
@@ -132,7 +223,7 @@ def test_exact_data_are_no_reason_to_doubt_the_filter(filter, theta, n_experimen
 def test_a_wrong_filter_is_told(order, tmp_path):
     """Heat, identified as a polynomial: what a ridge fit explains is taken for noise."""
     X, Y = data(40, 0.1)
-    with pytest.warns(UserWarning, match=r"the noise takes up 0\.\d+ of the outputs' mean square") as caught:
+    with pytest.warns(UserWarning, match=r"the noise takes up \d+% of the outputs' mean square") as caught:
         fitted = fit(PolynomialFilter(order), X, Y)
     told = next(warning for warning in caught if "ridge" in str(warning.message))
     assert len(str(told.message)) < 160
@@ -181,7 +272,7 @@ def test_warnings_are_one_sentence_and_the_same_in_every_fold():
         warnings.simplefilter("always")
         search.fit(X, Y, known_mask=KNOWN)
     texts = {str(warning.message) for warning in caught if issubclass(warning.category, ConvergenceWarning)}
-    assert texts == {"the chains disagree about some pairs, which another run may decide otherwise; raise n_chains."}
+    assert texts == {"the chains disagree, and another run may decide some pairs differently; raise n_chains."}
     assert all(len(text) < 160 for text in texts)
 
 

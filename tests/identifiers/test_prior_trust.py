@@ -24,7 +24,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.metrics import edge_f1_score
 
-NOISE_TOO_LARGE = "ignore:noise_std=3 does not go with residuals"
+NOISE_TOO_LARGE = "ignore:noise_std=3 is inconsistent with residuals"
 DISCOUNTED = "the prior does not fit this graph"
 # Short runs of few chains disagree, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

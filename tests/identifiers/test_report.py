@@ -318,7 +318,7 @@ def test_a_node_whose_residuals_are_not_noise_is_named(ring, ring_known, tmp_pat
         outputs = Y + bad * np.random.default_rng(0).normal(size=len(Y))[:, None] * np.eye(len(ring))[2]
         fitted = LangevinSystemIdentifier("heat", noise_std=0.1, **SHORT)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the noise level does not go with the residuals
+            warnings.simplefilter("ignore")  # the noise level is inconsistent with the residuals
             fitted.fit(pd.DataFrame(X, columns=names), outputs, ring_known)
         fits[bad] = report_of(fitted, tmp_path).text
     assert "No node has more of them than chance explains" in fits[0.0]
