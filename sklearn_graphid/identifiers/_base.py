@@ -193,6 +193,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         self._largest_input = float(np.abs(inputs).max())
         self._measured_nodes = np.flatnonzero(~np.isnan(outputs).all(axis=0))
         self._data_at_fit = inputs, outputs[:, self._output_nodes]  # for the residuals in the report
+        self._names_of_rows = [experiments.name_of_row(row) for row in range(len(inputs))]
         return experiments
 
     @property
@@ -300,12 +301,17 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             Outputs at the nodes of Y at fit, in the same order.
         """
         check_is_fitted(self)
-        inputs = torch.tensor(self._validate_new_inputs(X) - self._input_center)
+        predicted = self._predict_checked(self._validate_new_inputs(X))
+        return predicted[:, 0] if self._flat_output else predicted
+
+    def _predict_checked(self, inputs: FloatArray) -> FloatArray:
+        """Outputs (experiments, nodes of Y at fit) for inputs that were checked."""
+        signals = torch.tensor(inputs - self._input_center)
         adjacency = torch.tensor(getattr(self, "weights_", self.adjacency_), dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
-            outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], inputs)[0]
+            outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], signals)[0]
         predicted: FloatArray = (outputs.numpy() + self._output_level)[:, self._output_nodes]
-        return predicted[:, 0] if self._flat_output else predicted
+        return predicted
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any = None) -> float:
         """How well outputs are predicted: R2 over all measured outputs.

@@ -168,7 +168,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Posterior means of the offsets of the outputs; zeros without `fit_intercept`.
     outlier_probabilities_ : ndarray of shape (n_experiments, n_nodes)
         Posterior probability that the noise of an output is larger than usual; nan where nothing was measured. Only
-        with `noise_distribution="student-t"`.
+        with `noise_distribution="student-t"`; see `suspect_outputs` for a table.
     noise_std_per_node_ : ndarray of shape (n_nodes,)
         The noise level of the output of each node.
     noise_std_samples_ : ndarray of shape (n_draws,)

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval, check_random_state
+from .._utils._optional import require_pandas
 from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
@@ -43,6 +44,7 @@ from ._result import Experiments
 from ._resume import ChainStart, SoughtSystem, has_lost_evidence, start_from
 
 if TYPE_CHECKING:
+    import pandas as pd
     from arviz import InferenceData
 
 __all__ = ["PosteriorIdentifier"]
@@ -89,6 +91,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         "verbose": VERBOSE,
         "random_state": RANDOM_STATE,
     }
+
+    outlier_probabilities_: FloatArray  # of a fit in which outliers are part of the model only
 
     @abstractmethod
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
@@ -368,6 +372,46 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         """
         check_is_fitted(self)
         return central_interval(self.noise_std_samples_, level)
+
+    def suspect_outputs(self, min_probability: float = 0.5) -> pd.DataFrame:
+        """The outputs that were discounted as outliers, as a table; only with `noise_distribution="student-t"`.
+
+        Parameters
+        ----------
+        min_probability : float, default=0.5
+            Outputs are listed if the probability that their noise is larger than usual is above this.
+
+        Returns
+        -------
+        DataFrame
+            One row per output, the most probable outlier first, with the columns `row` (the label of the experiment in
+            the index of X or Y, or its number), `node` (as in `node_names_`), `output`, `predicted` (by the identified
+            system) and `probability`.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "outlier_probabilities_"):
+            raise AttributeError("outliers were not sought; fit with noise_distribution='student-t'.")
+        is_number = isinstance(min_probability, Real) and not isinstance(min_probability, bool)
+        if not is_number or not 0 <= min_probability <= 1:
+            raise ValueError(f"min_probability={min_probability!r}; expected a number from 0 to 1.")
+        require_pandas("suspect_outputs")
+        import pandas as pd
+
+        return pd.DataFrame(self._suspect_outputs(float(min_probability)))
+
+    def _suspect_outputs(self, min_probability: float) -> dict[str, Any]:
+        """The columns of `suspect_outputs`."""
+        probability, (inputs, outputs) = self.outlier_probabilities_[:, self._output_nodes], self._data_at_fit
+        rows, columns = np.nonzero(probability > min_probability)  # a comparison with nan is False
+        order = np.argsort(-probability[rows, columns], kind="stable")
+        rows, columns = rows[order], columns[order]
+        return {
+            "row": [self._names_of_rows[row] for row in rows],
+            "node": [self.node_names_[node] for node in self._output_nodes[columns]],
+            "output": outputs[rows, columns],
+            "predicted": self._predict_checked(inputs)[rows, columns],
+            "probability": probability[rows, columns],
+        }
 
     def to_arviz(self, X: Any = None, y: Any = None) -> InferenceData:
         """The draws as an ArviZ object, for its plots and summaries.

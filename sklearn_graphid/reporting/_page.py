@@ -48,7 +48,7 @@ from ._pictures import (
     encoded,
 )
 from ._style import STYLE
-from ._tables import diagnostics_of, pair_table
+from ._tables import diagnostics_of, output_table, pair_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,6 +62,7 @@ _CERTAIN = 0.95
 _UNCERTAIN_AT_ONCE = 20
 _MOST_UNCERTAIN = 100
 _MOST_EDGES = 1000
+_MOST_OUTLIERS = 50
 _MOST_NODES = 10
 _REM_PER_INCH = 7.0  # letters in a picture are then as large as those around it
 
@@ -105,6 +106,7 @@ def _page(estimator: BaseSystemIdentifier) -> str:
             _next_experiment(estimator),
             _theta(estimator),
             _trust(estimator),
+            _suspect_outputs(estimator),
             _residuals(estimator),
             _settings(estimator),
         ]
@@ -192,10 +194,11 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     ]
     rows = "".join(f'<tr><th>{escape(name)}</th><td class="name">{escape(value)}</td></tr>' for name, value in facts)
     level = "its own level at each node" if has_noise_per_node(estimator) else "the same level at all nodes"
+    outliers = " but for a few outliers" if hasattr(estimator, "outlier_probabilities_") else ""
     words = (
         f"<p>Assumptions: {edges_in_words(estimator)}; the graph is the same in all experiments; the filter is of the "
-        f"right kind; the noise is Gaussian, with {level}. If an assumption is wrong, the results below look no less "
-        f"certain.</p>"
+        f"right kind; the noise is Gaussian{outliers}, with {level}. If an assumption is wrong, the results below look "
+        f"no less certain.</p>"
     )
     return f'<h2>Data and model</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
 
@@ -353,6 +356,23 @@ def _single_answer(estimator: BaseSystemIdentifier) -> str:
         caption = "The loss at every step. If it is still falling at the end, more steps are needed."
         picture = _figure(lambda: draw_loss(diagnostics["loss"]), "Loss", caption, is_wide=True)
     return f"<h2>Reliability</h2>{words}{picture}"
+
+
+def _suspect_outputs(estimator: Any) -> str:
+    """The outputs that were discounted, where outliers are part of the model."""
+    if not hasattr(estimator, "outlier_probabilities_"):
+        return ""
+    table = estimator._suspect_outputs(0.5)
+    n_outliers = len(table["row"])
+    if not n_outliers:
+        return "<h2>Discounted outputs</h2><p>None: no output is an outlier with a probability above one half.</p>"
+    rest = n_outliers - _MOST_OUTLIERS
+    more = f"<p>And {count(rest, 'more output')}.</p>" if rest > 0 else ""
+    words = (
+        f"{count(n_outliers, 'output')} of {estimator._n_measured} had little influence on the result, because the "
+        f"noise there is probably larger than usual. Check how they were measured."
+    )
+    return f"<h2>Discounted outputs</h2><p>{words}</p>{output_table(table, _MOST_OUTLIERS)}{more}"
 
 
 def _residuals(estimator: BaseSystemIdentifier) -> str:

@@ -1,4 +1,4 @@
-"""Tables of pairs in a report."""
+"""Tables of pairs and of outputs in a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._facts import are_probabilities, node_names, number
 if TYPE_CHECKING:
     from ..identifiers import BaseSystemIdentifier
 
-__all__ = ["diagnostics_of", "pair_table"]
+__all__ = ["diagnostics_of", "output_table", "pair_table"]
 
 
 def diagnostics_of(estimator: BaseSystemIdentifier) -> Mapping[str, Any]:
@@ -58,3 +58,19 @@ def _strength_cells(estimator: BaseSystemIdentifier, i: int, j: int) -> str:
     if hasattr(estimator, "weights_std_"):
         values.append(estimator.weights_std_[i, j])
     return "".join(f'<td class="number">{number(float(value))}</td>' for value in values)
+
+
+def output_table(columns: Mapping[str, Sequence[Any]], n_rows: int) -> str:
+    """The first outputs of the table that `suspect_outputs` gives."""
+    names = ("row", "node"), ("output", "predicted")
+    rows = []
+    for place in range(min(n_rows, len(columns["row"]))):
+        texts = "".join(f'<td class="name">{escape(str(columns[name][place]))}</td>' for name in names[0])
+        values = "".join(f'<td class="number">{number(float(columns[name][place]))}</td>' for name in names[1])
+        probability = f'<td class="number">{columns["probability"][place]:.2f}</td>'
+        rows.append(f"<tr>{texts}{values}{probability}</tr>")
+    head = (
+        '<tr><th>Row</th><th>Node</th><th class="number">Output</th><th class="number">Predicted</th>'
+        '<th class="number">Probability</th></tr>'
+    )
+    return f'<div class="scroll"><table id="outliers"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'

@@ -138,6 +138,28 @@ def test_a_wrong_number_is_told_with_its_row_and_node(tmp_path):
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted.fit(X, Y, KNOWN)
+    table = fitted.suspect_outputs()
+    assert list(table.columns) == ["row", "node", "output", "predicted", "probability"]
+    assert list(table.loc[0, ["row", "node"]]) == ["March 7", "bus 3"]
+    assert table["output"][0] == Y.loc["March 7", "bus 3"]
+    assert table["predicted"][0] == pytest.approx(fitted.predict(X)[6, 3])
+    assert table["probability"][0] == fitted.outlier_probabilities_[6, 3] > 0.99
+    assert len(fitted.suspect_outputs(0.0)) == Y.size
+    page = fitted.report(tmp_path / "report.html").read_text()
+    assert '<td class="name">March 7</td><td class="name">bus 3</td>' in page
+
+
+def test_outputs_are_suspect_only_where_outliers_are_sought():
+    X, Y = data(5, 1.0)
+    settings = {"n_chains": 2, "n_levels": 2, "n_steps": 1, "n_sweeps": 2}
+    with pytest.raises(AttributeError, match="fit with noise_distribution='student-t'"):
+        fit("heat", X, Y, **settings).suspect_outputs()
+    Y[1, 2] = np.nan
+    fitted = fit("heat", X[:, ::-1], Y[:, [2, 0]], **settings, noise_distribution="student-t", observed_nodes=[9, 11])
+    assert set(fitted.suspect_outputs(0.0)["node"]) == {9, 11}
+    assert len(fitted.suspect_outputs(0.0)) == 9
+    with pytest.raises(ValueError, match="min_probability='half'; expected a number from 0 to 1"):
+        fitted.suspect_outputs("half")
 
 
 def test_rows_without_labels_are_numbered():
