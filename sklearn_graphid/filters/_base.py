@@ -157,6 +157,14 @@ class GraphFilter(BaseEstimator, ABC):
     def check_directed(self) -> None:
         """Raise ValueError if the filter is not defined on directed graphs; most filters are."""
 
+    def n_loose(self, adjacency: Tensor) -> Tensor | None:
+        """Count the parts of graphs (chains, nodes, nodes) for which the filter has no well-defined outputs.
+
+        A sampler gives graphs with more of them than the known pairs make unavoidable probability zero. None, the
+        default, if all graphs have outputs.
+        """
+        return None
+
     def initial_theta(self, n_chains: int, generator: torch.Generator, dtype: Any = torch.float64) -> Tensor:
         """Draw `n_chains` starting values of theta."""
         low, high = torch.tensor(self.initial_range(), dtype=torch.float64).unbind(1)

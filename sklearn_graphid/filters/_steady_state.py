@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from numbers import Integral
+from typing import NamedTuple
 
 import torch
 from sklearn.base import clone
@@ -14,13 +15,13 @@ from ..graphs._names import Names, in_words, match_names
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges
 from ._edge_derivatives import same_in_all_experiments
-from ._steady_state_changes import SteadyStateChanges
+from ._steady_state_changes import SteadyStateChanges, rank_one_factor
 
 __all__ = ["SteadyStateFilter"]
 
-# Without ground and leak the Laplacian of a graph that falls into parts cannot be inverted. A leak as small as this
-# makes it invertible: a part whose inputs do not add up to zero then has outputs a million times too large, which no
-# data support.
+# A matrix counts as singular where a pivot of its elimination is smaller than this share of the largest one.
+_SMALLEST_PIVOT = 1e-10
+# In a directed graph where no path of edges leads from the ground to some node, every node gets a leak this small.
 _SMALLEST_LEAK = 1e-6
 
 
@@ -29,6 +30,12 @@ class SteadyStateFilter(GraphFilter):
 
     L = D - A is the Laplacian of the graph. Without a ground node and with g = 0, potentials are defined only up to a
     constant: the mean of the inflows is subtracted at all nodes, and the potentials have mean zero.
+
+    With g = 0, a graph in several pieces has no steady state unless the inflows of each piece without the ground add up
+    to zero, and the potentials of such a piece are defined only up to a constant. `apply` uses the pseudo-inverse: the
+    mean of the inflows of each such piece is subtracted, and its potentials have mean zero. An identifier that samples
+    gives a graph probability zero if it is in more pieces than the known pairs make unavoidable. If the graph that you
+    look for may fall apart, use a leak.
 
     In a directed graph the degree of a node counts the edges that point to it. The potentials solve
     g y_i + sum over j of A_ij (y_i - y_j) = x_i, so each node is pulled towards the nodes that it has edges from. A
@@ -126,12 +133,12 @@ class SteadyStateFilter(GraphFilter):
         return theta[:, :, None] * potentials, potentials[..., None]
 
     def linearize(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Linearization:
-        conductance, scale = self._conductance(adjacency), theta[:, :, None].double()
-        potentials = _solve(conductance, self._inflow(signals))
+        network, scale = self._network(adjacency), theta[:, :, None].double()
+        potentials = network.potentials(signals)
 
         def pullback(cotangent: Tensor) -> tuple[Tensor, Tensor]:
             # K y = x, so that dy = -K^-1 dK y.
-            adjoint = _solve(conductance.mT, scale * cotangent.double())
+            adjoint = network.solve_transposed(scale * cotangent.double())
             gradient = self._without_ground(adjoint).mT @ self._without_ground(potentials)  # minus that of K
             # An entry of A is taken off the same entry of K and added to the diagonal of its row; where it is below
             # zero, it counts as zero.
@@ -142,7 +149,15 @@ class SteadyStateFilter(GraphFilter):
         return Linearization((scale * potentials).to(adjacency.dtype), pullback)
 
     def design(self, adjacency: Tensor, signals: Tensor) -> Tensor:
-        return _solve(self._conductance(adjacency), self._inflow(signals)).to(adjacency.dtype)[:, None]
+        return self._network(adjacency).potentials(signals).to(adjacency.dtype)[:, None]
+
+    def n_loose(self, adjacency: Tensor) -> Tensor | None:
+        if self.leak > 0:
+            return None
+        reached = _reached(adjacency)
+        if self._is_undirected(adjacency):
+            return (1 / reached.sum(-1)).sum(-1).round()  # every piece of n nodes counts n times 1 / n
+        return (reached[:, :, self.ground] == 0).sum(-1)
 
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
@@ -170,36 +185,52 @@ class SteadyStateFilter(GraphFilter):
         change = amounts.double()
         response = responses[chains, rows]  # (chains, changes, nodes), to an inflow at i
         across = response.gather(-1, rows[..., None]) - response.gather(-1, columns[..., None])
-        factor = change / (1 + change * across[..., 0])
-        potentials = self._inflow(signals) @ responses
+        factor = rank_one_factor(change, across[..., 0])
+        potentials = self._without_ground(signals.double()) @ responses
         drops = potentials.mT[chains, rows] - potentials.mT[chains, columns]  # (chains, changes, experiments)
         taken = (factor[..., None] * drops)[..., None] * response[:, :, None]
         return (potentials[:, None] - taken).to(adjacency.dtype)[:, :, None]
 
     def _inverse(self, adjacency: Tensor) -> Tensor:
         """Potentials (chains, nodes, nodes) for an inflow of one at each node, whose row they are."""
-        identity = torch.eye(adjacency.shape[-1], dtype=adjacency.dtype, device=adjacency.device)
-        return _solve(self._conductance(adjacency), self._inflow(identity))
+        identity = torch.eye(adjacency.shape[-1], dtype=torch.float64, device=adjacency.device)
+        return self._network(adjacency).potentials(identity)
 
-    def _conductance(self, adjacency: Tensor) -> Tensor:
-        """K (chains, nodes, nodes) in double precision: invertible, and with an identity where the ground is."""
+    def _network(self, adjacency: Tensor) -> _Network:
+        """What potentials are computed from, in double precision."""
         # The soft matrices of a sampler may have entries below zero, for which there is no steady state.
         weights, n_nodes = adjacency.double().clamp_min(0.0), adjacency.shape[-1]
-        matrix = torch.diag_embed(weights.sum(-1) + max(float(self.leak), _SMALLEST_LEAK)) - weights
-        if self._is_floating:
-            return matrix + 1.0 / n_nodes
-        if self.ground is None:
-            return matrix
-        is_free = self._without_ground(matrix.new_ones(n_nodes))
-        return matrix * is_free[:, None] * is_free + torch.diag(1 - is_free)
+        matrix = torch.diag_embed(weights.sum(-1) + float(self.leak)) - weights
+        if self.ground is not None:
+            is_free = self._without_ground(matrix.new_ones(n_nodes))
+            matrix = matrix * is_free[:, None] * is_free + torch.diag(1 - is_free)
+        network = _Network.of(matrix + 1.0 / n_nodes if self._is_floating else matrix, self._inflow)
+        if self.leak > 0 or not bool((is_singular := network.is_singular()).any()):
+            return network
+        if not self._is_undirected(weights):
+            leaks = torch.diag_embed((_SMALLEST_LEAK * is_singular.to(matrix))[:, None].expand(-1, n_nodes))
+            return _Network.of(matrix + leaks, self._inflow)
+        of_one_piece = 1.0 / n_nodes if self._is_floating else 0.0
+        means = torch.where(is_singular[:, None, None], self._piecewise_means(weights), of_one_piece)
+        return _Network.of(matrix + means, lambda signals: (free := self._without_ground(signals)) - free @ means)
+
+    def _is_undirected(self, adjacency: Tensor) -> bool:
+        return self._is_floating or torch.equal(adjacency, adjacency.mT)
+
+    def _piecewise_means(self, weights: Tensor) -> Tensor:
+        """Matrices (chains, nodes, nodes) that take the mean over every piece of a graph without the ground."""
+        reached = _reached(weights)
+        means = reached / reached.sum(-1, keepdim=True)
+        if self.ground is not None:
+            means = means * (reached[:, :, self.ground] == 0)[..., None]
+        return means
 
     @property
     def _is_floating(self) -> bool:
         return self.ground is None and self.leak == 0
 
     def _inflow(self, signals: Tensor) -> Tensor:
-        """Inputs (..., nodes) in double precision, without what a steady state cannot hold."""
-        signals = signals.double()
+        """Inputs (..., nodes) without what a steady state of a graph in one piece cannot hold."""
         return signals - signals.mean(-1, keepdim=True) if self._is_floating else self._without_ground(signals)
 
     def _without_ground(self, values: Tensor) -> Tensor:
@@ -221,7 +252,40 @@ class SteadyStateFilter(GraphFilter):
         return values
 
 
-def _solve(matrices: Tensor, signals: Tensor) -> Tensor:
-    """K^-1 times each row of the signals: (chains, experiments, nodes); infinite or nan where K has no inverse."""
-    solutions: Tensor = torch.linalg.solve_ex(matrices, signals.mT.expand(len(matrices), -1, -1))[0]
-    return solutions.mT
+class _Network(NamedTuple):
+    """Conductances K of every chain, ready to be solved, and what they leave of the inputs."""
+
+    factors: Tensor  # (chains, nodes, nodes), lower and upper triangular
+    pivots: Tensor
+    inflow: Callable[[Tensor], Tensor]
+
+    @classmethod
+    def of(cls, conductance: Tensor, inflow: Callable[[Tensor], Tensor]) -> _Network:
+        factors, pivots, _ = torch.linalg.lu_factor_ex(conductance)
+        return cls(factors, pivots, inflow)
+
+    def is_singular(self) -> Tensor:
+        """Which of the (chains,) have no inverse; False where one has diverged to nan."""
+        diagonal = self.factors.diagonal(dim1=-2, dim2=-1).abs()
+        return diagonal.amin(-1) <= _SMALLEST_PIVOT * diagonal.amax(-1)
+
+    def potentials(self, signals: Tensor) -> Tensor:
+        """K^-1 times each row of the inputs: (chains, experiments, nodes)."""
+        return self._solve(self.inflow(signals.double()), adjoint=False)
+
+    def solve_transposed(self, signals: Tensor) -> Tensor:
+        """K^-T times each row, with nothing left out."""
+        return self._solve(signals, adjoint=True)
+
+    def _solve(self, signals: Tensor, adjoint: bool) -> Tensor:
+        columns = signals.mT.expand(len(self.factors), -1, -1)
+        solutions: Tensor = torch.linalg.lu_solve(self.factors, self.pivots, columns, adjoint=adjoint)
+        return solutions.mT
+
+
+def _reached(adjacency: Tensor) -> Tensor:
+    """Matrices (chains, nodes, nodes) that are 1 where a path of edges leads from the column's node to the row's."""
+    reached = (adjacency > 0).double() + torch.eye(adjacency.shape[-1], dtype=torch.float64, device=adjacency.device)
+    for _ in range((adjacency.shape[-1] - 1).bit_length()):
+        reached = (reached @ reached > 0).double()  # paths of twice as many edges
+    return (reached > 0).double()

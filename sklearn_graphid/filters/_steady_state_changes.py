@@ -14,8 +14,11 @@ from torch import Tensor
 from ._edge_changes import EdgeChanges, Moments, difference, nodes_of
 from ._edge_derivatives import RankOneDerivatives
 
-__all__ = ["SteadyStateChanges"]
+__all__ = ["SteadyStateChanges", "rank_one_factor"]
 
+# Without a bridge c, whose resistance is 1 / c, there is no steady state: 1 + c v'R v is zero but for rounding errors,
+# while it is at least one over the number of nodes for an edge that is no bridge, where all edges are alike.
+_SMALLEST_SHARE = 1e-7
 # Places among the vectors that are kept of every node.
 _POTENTIALS, _POTENTIALS_BACK, _TARGETS_BACK = range(3)
 
@@ -94,8 +97,7 @@ class SteadyStateChanges(EdgeChanges):
 
     def _change(self, chains: Tensor, nodes: Tensor, amounts: Tensor) -> tuple[Tensor, Tensor]:
         """The factor f (...) and the differences (..., 3, experiments) of the two nodes' vectors."""
-        change = amounts.double()
-        factor = change / (1 + change * _across(self._inverse, chains, nodes))
+        factor = rank_one_factor(amounts.double(), _across(self._inverse, chains, nodes))
         return factor, difference(self._vectors, chains, nodes)
 
     def _squared_inverse(self) -> Tensor:
@@ -106,6 +108,12 @@ class SteadyStateChanges(EdgeChanges):
     def _counted(self, values: Tensor) -> Tensor:
         """Values (..., nodes) times D."""
         return values if self._counts is None else values * self._counts
+
+
+def rank_one_factor(change: Tensor, resistance: Tensor) -> Tensor:
+    """f = c / (1 + c v'R v) of a change c of an edge, given v'R v; nan where it would cut the graph in two."""
+    left = 1 + change * resistance
+    return torch.where(left > _SMALLEST_SHARE, change / left, torch.nan)
 
 
 def _across(matrices: Tensor, chains: Tensor, nodes: Tensor) -> Tensor:

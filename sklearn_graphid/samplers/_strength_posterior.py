@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ._defined_graphs import have_outputs
 from ._graph_odds import GraphOdds
 from ._laplace import Conditions, LaplaceFit, Objective, fit_strengths, strengths_of
 from ._outlook import View, look_around
@@ -101,4 +102,5 @@ class StrengthPosterior(NamedTuple):
         density = log_density_of_theta(self.problem, theta, squares, noise_std) + fit.log_volume
         density = density - self.problem.n_measured * noise_std.log()  # for comparisons between chains
         scaled = (z - location[:, None]) / width[:, None]
-        return density - (fit.is_real * (0.5 * scaled**2 + width.log()[:, None])).sum(1)
+        density = density - (fit.is_real * (0.5 * scaled**2 + width.log()[:, None])).sum(1)
+        return torch.where(have_outputs(self.problem, self.problem.assemble(fit.is_edge.to(z))), density, -torch.inf)

@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from ._defined_graphs import with_outputs
 from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
@@ -129,6 +130,7 @@ class StrengthKernel(Kernel):
         odds = odds.asked(rng.uniform(n_free) < 0.5, self.n_parts, rng)
         start = self._resumed_start if self.resumes else self._start
         is_edge, z, theta, noise_std = start(problem, odds, law, chain, rng)
+        is_edge = with_outputs(problem, is_edge, self.slab.strength(z).abs())
         if not odds.is_settled:
             odds = odds.asked(is_edge, self.n_parts, rng)
         posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from ..filters import EdgeChanges, Moments
+from ._defined_graphs import with_outputs
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
 from ._relaxed_fit import fit_some_chains
@@ -133,7 +134,8 @@ class SweepKernel(Kernel):
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> SweepState:
         if not self.resumes:
             chain = fit_some_chains(problem, denoise, chain, self.sigma, self.noise_std)
-        chain = chain._replace(pairs=(chain.pairs > 0.5).to(chain.pairs.dtype))
+        is_edge = with_outputs(problem, chain.pairs > 0.5, chain.pairs)
+        chain = chain._replace(pairs=is_edge.to(chain.pairs.dtype))
         adjacency = problem.assemble(chain.pairs)
         outputs = self.measurements.start(problem, len(chain.pairs))
         chain, outputs = self._draw_parameters(problem, adjacency, chain, outputs, rng, fit_first=True)
@@ -156,7 +158,8 @@ class SweepKernel(Kernel):
         likelihood = _FlipLikelihood(problem, graphs.changes, chain.noise_std, self.temperature)
         order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
         thresholds = torch.logit(rng.uniform(problem.n_unknown))
-        is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0
+        # Among few pairs a full sweep costs next to nothing.
+        is_full = state.n_sweeps % _SWEEPS_BETWEEN_FULL_ONES == 0 or self.n_parts >= problem.n_unknown
         for part, is_visited in self._parts(order, None if is_full else gain + (1 - 2 * chain.pairs) * prior.log_odds):
             redrawn = None
             if self.n_parts > 1:

@@ -20,6 +20,7 @@ from sklearn_graphid.filters import (
     SteadyStateFilter,
     resolve_filter,
 )
+from sklearn_graphid.graphs import changed_graphs
 
 N_CHAINS, N_NODES, N_EXPERIMENTS = 3, 7, 4
 
@@ -285,7 +286,7 @@ def test_steady_state_solves_its_equation(ground, leak):
     expected = np.zeros_like(signals)
     expected[:, free] = 3.0 * signals[:, free] @ np.linalg.pinv(matrix[np.ix_(free, free)], hermitian=True)
     outputs = apply_numpy(SteadyStateFilter(ground, leak), adjacency, [3.0], signals)
-    np.testing.assert_allclose(outputs, expected, atol=1e-4)  # a leak of a millionth is in it
+    np.testing.assert_allclose(outputs, expected, atol=1e-10)
 
 
 # Directed graphs: the edge from j to i stands at A[i, j], and degrees are sums of rows
@@ -360,15 +361,38 @@ def test_steady_states_after_a_flip_are_those_of_the_flipped_graphs(filter):
     amounts = amounts_of_flips(adjacency, rows, columns)
     flipped = filter.changed_designs(adjacency, signals, rows, columns, amounts)
     expected = GraphFilter.changed_designs(filter, adjacency, signals, rows, columns, amounts)
-    torch.testing.assert_close(flipped, expected, rtol=1e-6, atol=1e-6)
+    if not filter.leak:  # without a bridge there is no steady state
+        graphs = changed_graphs(adjacency, rows, columns, amounts).numpy()
+        is_cut = [[not nx.is_connected(nx.from_numpy_array(graph)) for graph in chain] for chain in graphs]
+        assert np.any(is_cut)
+        expected[torch.tensor(is_cut)] = torch.nan
+    torch.testing.assert_close(flipped, expected, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
-def test_a_graph_in_two_parts_has_a_steady_state_that_no_data_support():
-    """Removing a bridge must not stop a sampler: the outputs are finite, and far too large."""
-    adjacency = linalg.block_diag(np.ones((3, 3)) - np.eye(3), np.ones((2, 2)) - np.eye(2))
-    outputs = apply_numpy(SteadyStateFilter(), adjacency, [1.0], np.eye(5))
-    assert np.isfinite(outputs).all()
-    assert np.abs(outputs).min() > 1e4
+@pytest.mark.parametrize("ground", [None, 1])
+def test_a_steady_state_of_a_graph_in_pieces_is_that_of_the_pseudo_inverse(ground):
+    """Against numpy's, of a triangle, a pair and a single node; the chain beside it is in one piece."""
+    pieces = linalg.block_diag(np.ones((3, 3)) - np.eye(3), np.ones((2, 2)) - np.eye(2), [[0.0]])
+    graphs = np.stack([pieces, np.ones((6, 6)) - np.eye(6)])
+    signals, free = np.random.default_rng(0).normal(size=(4, 6)), np.arange(6) != ground
+    theta = torch.full((2, 1), 3.0, dtype=torch.float64)
+    outputs = SteadyStateFilter(ground).apply(torch.tensor(graphs), theta, torch.tensor(signals)).numpy()
+    for graph, found in zip(graphs, outputs, strict=True):
+        inverse = np.linalg.pinv(sparse.csgraph.laplacian(graph)[np.ix_(free, free)], hermitian=True)
+        np.testing.assert_allclose(found[:, free], 3.0 * signals[:, free] @ inverse, atol=1e-10)
+        assert not found[:, ~free].any()
+
+
+def test_pieces_without_a_steady_state_are_counted():
+    pieces = torch.tensor(linalg.block_diag(np.ones((3, 3)) - np.eye(3), np.ones((2, 2)) - np.eye(2), [[0.0]]))
+    graphs = torch.stack([pieces, torch.ones(6, 6, dtype=torch.float64) - torch.eye(6, dtype=torch.float64)])
+    assert SteadyStateFilter().n_loose(graphs).tolist() == [3, 1]
+    assert SteadyStateFilter(leak=0.1).n_loose(graphs) is None
+    # Node 0 is the ground: 1 receives from it, 2 from 1, and 3 and 4 from each other only.
+    one_way = torch.zeros(1, 5, 5)
+    one_way[0, [1, 2, 3, 4], [0, 1, 4, 3]] = 1.0
+    assert SteadyStateFilter(ground=0).n_loose(one_way).tolist() == [2]
+    assert torch.isfinite(SteadyStateFilter(ground=0).design(one_way, torch.eye(5))).all()
 
 
 def mass(filter, low, high):

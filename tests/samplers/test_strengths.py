@@ -99,7 +99,11 @@ def log_likelihood(question, weights, rng):
     precision = design @ design.swapaxes(1, 2) / variance + np.eye(design.shape[1]) / width**2
     slope = design @ outputs / variance
     mean = np.linalg.solve(precision, slope[..., None])[..., 0]
-    return 0.5 * (slope * mean).sum(1) - 0.5 * np.linalg.slogdet(precision)[1]
+    likelihood = 0.5 * (slope * mean).sum(1) - 0.5 * np.linalg.slogdet(precision)[1]
+    if isinstance(question.filter, SteadyStateFilter):  # there is none on a graph in pieces
+        paths = np.linalg.matrix_power((weights > 0) + np.eye(question.n_nodes), question.n_nodes)
+        likelihood[(paths == 0).any((1, 2))] = -np.inf
+    return likelihood
 
 
 def graph_weights(question, is_edge):
