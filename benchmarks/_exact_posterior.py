@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
-from scipy.stats import fisk
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import fisk, norm
 
 from sklearn_graphid import ErdosRenyiPrior, StochasticBlockPrior, System
 from sklearn_graphid.datasets import hide_edges, make_system
-from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
+from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.priors._trust import density_from_known  # its law is part of the model
 from sklearn_graphid.samplers._theta import _PRIOR_WIDTH  # of theta, relative to the gain: part of the model
 
 SEED = 20_180_418
@@ -111,7 +113,12 @@ def polynomial_terms(system: System, graphs: Array, noise_std: float | None, tem
     powers = [np.broadcast_to(system.X, (len(graphs), *system.X.shape))]
     while len(powers) < len(system.true_theta):
         powers.append(powers[-1] @ graphs)
-    design = np.stack([power.reshape(len(graphs), -1) for power in powers], axis=2)
+    return linear_terms(system, np.stack(powers, axis=1), noise_std, temperature)
+
+
+def linear_terms(system: System, designs: Array, noise_std: float | None, temperature: float) -> Terms:
+    """The same for any outputs that are linear in theta; designs are (graphs, parameters, experiments, nodes)."""
+    design = designs.reshape(*designs.shape[:2], -1).mT
     outputs = system.Y.ravel()
     variance = np.exp(2 * LOG_NOISE_GRID) if noise_std is None else np.array([noise_std**2])
     gram = (design.mT @ design)[:, None] / variance[:, None, None]
@@ -166,3 +173,96 @@ def enumerate_graphs(
     weights = np.exp(log_posterior - special.logsumexp(log_posterior))
     theta_below = (weights[..., None] * terms.theta_below).sum((0, 1))
     return Posterior(bits, weights.sum(1), theta_below, float((weights * terms.noise_below).sum()))
+
+
+# Five nodes, every kind of filter, and what is unknown by default: the density of the pairs, theta and the noise level.
+
+FILTERS: dict[str, PolynomialFilter | HeatDiffusionFilter | SteadyStateFilter | ARMAFilter] = {
+    "order one": PolynomialFilter(1),
+    "order two": PolynomialFilter(2),
+    "heat": HeatDiffusionFilter(),
+    "steady state": SteadyStateFilter(),
+    "steady state, ground": SteadyStateFilter(ground=0),
+    "steady state, leak": SteadyStateFilter(leak=0.5),
+    "ARMA(1, 0)": ARMAFilter(1, 0),
+}
+_N_NODES, _TRUE_DENSITY = 5, 0.4
+_OUTPUT_RMS = 5.0  # in the middle of what the grid of noise levels holds
+_THETA_STD = 0.5  # of the true parameters, where the filter has no prior of its own
+_N_VALUES_OF_A = 2000
+
+
+def make_default_case(name: str, index: int) -> System:
+    """Draw a graph, theta, the number of experiments, what is known and the noise level, and simulate."""
+    filter, number = FILTERS[name], 100 + list(FILTERS).index(name)
+    rng = np.random.default_rng([SEED, number, index])
+    adjacency = _random_graph(rng)
+    while not has_outputs(filter, adjacency[None])[0]:
+        adjacency = _random_graph(rng)
+    law = heat_law(filter) if isinstance(filter, HeatDiffusionFilter) else norm(0, _THETA_STD)
+    theta = law.ppf(rng.random(filter.n_parameters()) * law.cdf(HeatDiffusionFilter().theta_max))
+    known = hide_edges(adjacency, rng.uniform(0.5, 0.9), random_state=int(rng.integers(2**31)))
+    seed, n_experiments = int(rng.integers(2**31)), int(rng.integers(2, 11))
+    X, exact = make_system(adjacency, filter, theta, n_experiments, noise_std=0, random_state=seed)
+    scale = _OUTPUT_RMS / np.sqrt((exact**2).mean())
+    noise_std = _OUTPUT_RMS * float(np.exp(rng.uniform(*np.log((0.1, 1.0)))))
+    Y = scale * exact + noise_std * rng.normal(size=exact.shape)
+    labels = {"true_noise_std": noise_std, "filter": name}
+    return System(scale * X, Y, known, true_adjacency=adjacency, true_theta=theta, labels=labels)
+
+
+def _random_graph(rng: np.random.Generator) -> Array:
+    upper = np.triu(rng.random((_N_NODES, _N_NODES)) < _TRUE_DENSITY, 1)
+    return (upper | upper.T).astype(float)
+
+
+def has_outputs(filter: Any, graphs: Array) -> Array:
+    """Which graphs have any: a steady state without a leak has none on a graph that is in pieces."""
+    if not isinstance(filter, SteadyStateFilter) or filter.leak:
+        return np.ones(len(graphs), dtype=bool)
+    return np.array([connected_components(graph, directed=False)[0] == 1 for graph in graphs])
+
+
+def enumerate_default_case(system: System) -> tuple[Array, Array]:
+    """All graphs (graphs, unknown pairs) and their probabilities (graphs,), with all else integrated out."""
+    filter, known = FILTERS[(system.labels or {})["filter"]], system.known_mask
+    bits = np.array(list(itertools.product((0.0, 1.0), repeat=known.n_unknown)))
+    bits = bits[has_outputs(filter, known.fill(bits))]
+    graphs = known.fill(bits)
+    if isinstance(filter, HeatDiffusionFilter):
+        log_evidence = special.logsumexp(heat_terms(system, graphs, None, 1.0).log_evidence, axis=1)
+    elif isinstance(filter, ARMAFilter):
+        log_evidence = np.array([arma_evidence(system, graph) for graph in graphs])
+    elif isinstance(filter, SteadyStateFilter):
+        terms = linear_terms(system, steady_states(filter, system.X, graphs)[:, None], None, 1.0)
+        log_evidence = special.logsumexp(terms.log_evidence, axis=1)
+    else:
+        log_evidence = special.logsumexp(polynomial_terms(system, graphs, None, 1.0).log_evidence, axis=1)
+    log_weight, edges, non_edges = (part[:, None] for part in density_from_known(known))
+    n_edges = bits.sum(1)
+    of_laws = special.betaln(edges + n_edges, non_edges + bits.shape[1] - n_edges) - special.betaln(edges, non_edges)
+    return bits, special.softmax(log_evidence + special.logsumexp(log_weight + of_laws, axis=0))
+
+
+def steady_states(filter: SteadyStateFilter, inputs: Array, graphs: Array) -> Array:
+    """Potentials (graphs, experiments, nodes)."""
+    matrices = graphs.sum(2)[..., None] * np.eye(_N_NODES) - graphs + filter.leak * np.eye(_N_NODES)
+    if filter.ground is not None:
+        matrices[:, filter.ground] = matrices[:, :, filter.ground] = 0
+    return inputs @ np.linalg.pinv(matrices, hermitian=True)
+
+
+def arma_evidence(system: System, graph: Array) -> float:
+    """b_0 is Gaussian given a_1 and the noise, which are on a grid; outputs are b_0 (I + a_1 A)^-1 times the inputs."""
+    width = theta_width(system)
+    # Steps in proportion to a_1 far from zero, and even ones near it.
+    a = 0.3 * np.sinh(np.linspace(-1, 1, _N_VALUES_OF_A) * np.arcsinh(5 * width / 0.3))
+    eigenvalues, vectors = np.linalg.eigh(graph)
+    inputs, outputs = system.X @ vectors, system.Y @ vectors
+    response = 1 / (1 + a[:, None] * eigenvalues)
+    gram, cross = response**2 @ (inputs**2).sum(0), response @ (inputs * outputs).sum(0)
+    variance = np.exp(2 * LOG_NOISE_GRID[::4])[:, None]
+    precision = gram / variance + width**-2
+    exponent = -0.5 * ((system.Y**2).sum() / variance - (cross / variance) ** 2 / precision)
+    log_density = exponent - 0.5 * system.Y.size * np.log(variance) - 0.5 * np.log(precision)
+    return float(special.logsumexp(log_density - 0.5 * (a / width) ** 2 + np.log(np.gradient(a))))

@@ -18,6 +18,7 @@ BENCHMARKS = (
     "bench_large.py",
     "bench_noise.py",
     "bench_calibration.py",
+    "bench_filters.py",
     "bench_directed.py",
     "bench_prior.py",
     "bench_paper.py",

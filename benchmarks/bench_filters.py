@@ -1,0 +1,106 @@
+"""Default fits with every filter against enumeration: are edge probabilities right, and do fits warn if they are not?
+
+    python benchmarks/bench_filters.py
+
+Systems have five nodes and 5 to 9 unknown pairs, 2 to 10 experiments, and noise of a tenth of the outputs up to as much
+as the outputs. Density, theta and the noise level are unknown, and all settings are the defaults. With so few pairs all
+graphs can be tried, and what is unknown beside the graph goes out by integration, which gives the exact probability of
+every pair. A perfect sampler, which draws as many graphs as the fit keeps from the enumerated posterior, shows how much
+of the error is chance.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from _exact_posterior import FILTERS, SEED, enumerate_default_case, make_default_case
+from _results import command_line, publish, table
+from joblib import Parallel, delayed
+
+from sklearn_graphid import LangevinSystemIdentifier
+
+BEYOND = 0.3  # an error that misleads
+SURE = 0.95
+N_PERFECT = 20  # repetitions of a perfect sampler
+
+
+def compare(name: str, index: int) -> dict[str, Any]:
+    """One default fit, and what it should have found."""
+    system = make_default_case(name, index)
+    bits, probability = enumerate_default_case(system)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = LangevinSystemIdentifier(FILTERS[name], random_state=index).fit(system.X, system.Y, system.known_mask)
+    unknown, n_draws = system.known_mask.unknown_pairs(), len(fitted.theta_samples_)
+    perfect = np.random.default_rng([SEED, index]).multinomial(n_draws, probability, size=N_PERFECT) @ bits / n_draws
+    return {
+        "filter": name,
+        "system": index,
+        "edges": system.true_adjacency[unknown].astype(int).tolist(),
+        "edge_probabilities": fitted.edge_probabilities_[unknown].tolist(),
+        "exact": (probability @ bits).tolist(),
+        "perfect_error": float(np.abs(perfect - probability @ bits).mean()),
+        "warnings": [str(warning.message) for warning in caught],
+    }
+
+
+def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Errors, and how many fits of each filter mislead, with and without a warning."""
+    for name in dict.fromkeys(line["filter"] for line in lines):
+        members = [line for line in lines if line["filter"] == name]
+        found, exact, edges = (
+            np.concatenate([line[part] for line in members]) for part in ("edge_probabilities", "exact", "edges")
+        )
+        largest = np.array([np.abs(np.subtract(line["edge_probabilities"], line["exact"])).max() for line in members])
+        is_warned = np.array([bool(line["warnings"]) for line in members])
+        is_sure = np.maximum(found, 1 - found) > SURE
+        yield {
+            "filter": name,
+            "systems": len(members),
+            "mean": float(np.abs(found - exact).mean()),
+            "perfect_mean": float(np.mean([line["perfect_error"] for line in members])),
+            "largest": float(largest.max()),
+            "beyond": int((largest > BEYOND).sum()),
+            "beyond_without_warning": int(((largest > BEYOND) & ~is_warned).sum()),
+            "warned": int(is_warned.sum()),
+            "sure": int(is_sure.sum()),
+            "sure_and_wrong": int((is_sure & ((found > 0.5) != edges)).sum()),
+            # As many would be wrong on average, if the exact probabilities of these pairs are right.
+            "wrong_expected": float(np.where(found > 0.5, 1 - exact, exact)[is_sure].sum()),
+        }
+
+
+def show(rows: list[dict[str, Any]]) -> str:
+    """A table for people."""
+    head = ["filter", "mean error", "perfect sampler", "largest error", f"fits with an error beyond {BEYOND}"]
+    head += ["of these without a warning", "fits that warned", "sure pairs", "of these wrong", "expected to be wrong"]
+    columns = ("filter", "mean", "perfect_mean", "largest", "beyond", "beyond_without_warning", "warned", "sure")
+    columns += ("sure_and_wrong", "wrong_expected")
+    return f"""\
+{rows[0]["systems"]} systems of five nodes for each filter, fitted with default settings. Errors are those of the edge
+probabilities, against enumeration. A pair is sure with a probability above {SURE} or below {1 - SURE:.2f}; as many of
+these as the last column says are wrong on average where the exact probabilities are right.
+
+{table(head, ([row[column] for column in columns] for row in rows), [*[""], *[".3f"] * 3, *[""] * 5, ".1f"])}"""
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = command_line(__doc__, quick="five systems for each filter", n_jobs=True)
+    parser.add_argument("--n-systems", type=int, default=120, help="systems for each filter")
+    parser.add_argument("--filters", nargs="+", default=list(FILTERS), choices=FILTERS, metavar="FILTER")
+    arguments = parser.parse_args()
+    if arguments.n_systems < 1:
+        parser.error("--n-systems should be at least 1")
+    name, n_systems = ("filters_quick", 5) if arguments.quick else ("filters", arguments.n_systems)
+    cases = [delayed(compare)(filter, index) for filter in arguments.filters for index in range(n_systems)]
+    lines = Parallel(n_jobs=arguments.n_jobs)(cases)
+    rows = list(summarise(lines))
+    publish(name, show(rows), {"rows": rows, "fits": lines})
+
+
+if __name__ == "__main__":
+    main()
