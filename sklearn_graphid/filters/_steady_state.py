@@ -157,7 +157,7 @@ class SteadyStateFilter(GraphFilter):
         reached = _reached(adjacency)
         if self._is_undirected(adjacency):
             return (1 / reached.sum(-1)).sum(-1).round()  # every piece of n nodes counts n times 1 / n
-        return (reached[:, :, self.ground] == 0).sum(-1)
+        return self._is_afloat(reached).sum(-1)
 
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
@@ -220,10 +220,12 @@ class SteadyStateFilter(GraphFilter):
     def _piecewise_means(self, weights: Tensor) -> Tensor:
         """Matrices (chains, nodes, nodes) that take the mean over every piece of a graph without the ground."""
         reached = _reached(weights)
-        means = reached / reached.sum(-1, keepdim=True)
-        if self.ground is not None:
-            means = means * (reached[:, :, self.ground] == 0)[..., None]
-        return means
+        return reached / reached.sum(-1, keepdim=True) * self._is_afloat(reached)[..., None]
+
+    def _is_afloat(self, reached: Tensor) -> Tensor:
+        """Which nodes (chains, nodes) no path connects to the ground, from which node reaches which."""
+        at_ground = reached - self._without_ground(reached)
+        return (at_ground.sum(-1) == 0).to(reached)
 
     @property
     def _is_floating(self) -> bool:
