@@ -17,6 +17,7 @@ BENCHMARKS = (
     "bench_scaling.py",
     "bench_large.py",
     "bench_noise.py",
+    "bench_first_day.py",
     "bench_calibration.py",
     "bench_filters.py",
     "bench_directed.py",
