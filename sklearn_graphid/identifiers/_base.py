@@ -409,7 +409,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             table["weight_std"] = self.weights_std_[rows, columns][order]
         return pd.DataFrame(table)
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
+    def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write the data, the result and how far to trust it to one HTML page.
 
         The page contains its figures and can be read offline. It needs matplotlib (the extra `plot`).
@@ -418,6 +418,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         ----------
         path : str or Path
             The file to write. An existing file is replaced. Its folder must exist.
+        title : str or None, default=None
+            The heading of the page; None: "An identified graph".
 
         Returns
         -------
@@ -426,7 +428,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         """
         from ..reporting import write_report  # as few programs write reports
 
-        return write_report(self, path)
+        return write_report(self, path, title)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[npt.NDArray[Any], ...]:
         """Draw graphs and parameters that are consistent with the data.

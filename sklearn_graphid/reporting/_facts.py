@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn import config_context
 
+from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from ..plotting._names import shortened
 from ..priors import GraphPriorScore
 from ..priors._shipped import shipped_name
@@ -23,6 +24,7 @@ __all__ = [
     "edges_in_words",
     "experiment_in_words",
     "filter_in_words",
+    "filter_settings",
     "has_noise_per_node",
     "has_strengths",
     "known_strengths_in_words",
@@ -95,12 +97,28 @@ def node_names(estimator: BaseSystemIdentifier) -> list[str]:
 
 
 def filter_in_words(filter: Any) -> str:
-    """The filter with all its settings, and what it is."""
-    # All its settings: those that were left alone say what it is, no less than those that were not.
+    """What the filter is; the name of its class if it does not come with the package."""
+    match filter:
+        case PolynomialFilter():
+            matrices = {"laplacian": "Laplacian", "normalized-laplacian": "normalised Laplacian"}
+            return f"a polynomial of order {filter.order} of the {matrices.get(filter.shift, 'adjacency matrix')}"
+        case HeatDiffusionFilter():
+            return "heat diffusion" + (" with the normalised Laplacian" if filter.laplacian == "normalized" else "")
+        case ARMAFilter():
+            orders = f"of order {filter.ma_order} in the numerator and {filter.ar_order} in the denominator"
+            return f"a ratio of polynomials of the adjacency matrix, {orders}"
+        case SteadyStateFilter():
+            return "steady-state potentials for given inflows"
+        case CallableFilter():
+            return f"the function {getattr(filter.function, '__name__', type(filter.function).__name__)}"
+    return type(filter).__name__
+
+
+def filter_settings(filter: Any) -> str:
+    """The filter's class and all its settings."""
+    # All of them: those that were left alone say what it is, no less than those that were not.
     with config_context(print_changed_only=False):
-        name = shortened(" ".join(repr(filter).split()), LONGEST_SETTING)
-    summary = (type(filter).__doc__ or "").strip().split("\n")[0]
-    return f"{name}. {summary}" if summary else name
+        return shortened(" ".join(repr(filter).split()), LONGEST_SETTING)
 
 
 def prior_surprise(estimator: BaseSystemIdentifier) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from ._facts import (
     edges_in_words,
     experiment_in_words,
     filter_in_words,
+    filter_settings,
     has_noise_per_node,
     has_strengths,
     known_strengths_in_words,
@@ -48,7 +50,7 @@ from ._pictures import (
     encoded,
 )
 from ._style import STYLE
-from ._tables import diagnostics_of, output_table, pair_table
+from ._tables import diagnostics_of, number_cell, output_table, pair_table, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,12 +69,14 @@ _MOST_NODES = 10
 _REM_PER_INCH = 7.0  # letters in a picture are then as large as those around it
 
 
-def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str]) -> Path:
+def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page; see `BaseSystemIdentifier.report`."""
     check_is_fitted(estimator)
+    if title is not None and not (isinstance(title, str) and title.strip()):
+        raise ValueError(f"title={title!r}; expected a text, or None.")
     target = _check_path(path)
     require_matplotlib("report")
-    page = _page(estimator)
+    page = _page(estimator, title)
     # A node's name may hold half a surrogate pair, which no encoding has; the page shows the character's number.
     write_atomically(target, page.encode("utf-8", "xmlcharrefreplace"))
     return target
@@ -91,13 +95,13 @@ def _check_path(path: Any) -> Path:
     return target
 
 
-def _page(estimator: BaseSystemIdentifier) -> str:
-    title = f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
+def _page(estimator: BaseSystemIdentifier, heading: str | None) -> str:
+    title = heading or f"{type(estimator).__name__}: {count(estimator.n_features_in_, 'node')}"
     # A forward pass of the prior's network, which two sections read.
     surprise = prior_surprise(estimator)
     with drawing_style():
         sections = [
-            _headline(estimator, surprise),
+            _headline(estimator, surprise, heading or "An identified graph"),
             _given(estimator, surprise),
             _graph_pictures(estimator),
             _uncertain_pairs(estimator),
@@ -134,7 +138,7 @@ def _page(estimator: BaseSystemIdentifier) -> str:
 """
 
 
-def _headline(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
+def _headline(estimator: BaseSystemIdentifier, surprise: float | None, heading: str) -> str:
     known, adjacency = estimator.known_edges_, estimator.adjacency_
     rows, columns = known.unknown_pairs()
     n_all = EdgeSpace.of_mask(adjacency == 1, known.directed).n_free
@@ -149,10 +153,10 @@ def _headline(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
         between = f"with a {kind} between {1 - _CERTAIN:.2f} and {_CERTAIN:.2f}"
         numbers.append((len(_uncertain(estimator)), f"of these pairs uncertain, {between}"))
     tiles = "".join(f"<li><b>{value}</b>{escape(label)}</li>" for value, label in numbers)
-    lead = f"{type(estimator).__name__} with {type(estimator.filter_).__name__}"
+    lead = f"{type(estimator).__name__} with {filter_in_words(estimator.filter_)}"
     return (
-        f"<h1>An identified graph</h1>"
-        f'<p class="lead">{escape(lead)}</p>'
+        f"<h1>{escape(heading)}</h1>"
+        f'<p class="lead">{escape(lead)}; {date.today().isoformat()}</p>'
         f'<ul class="numbers">{tiles}</ul>{_notes(estimator, surprise)}'
     )
 
@@ -189,6 +193,7 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
         ("Known edges", str(known.edges().n_free)),
         *([("Known strengths", known_strengths_in_words(estimator))] if has_strengths(estimator) else []),
         ("Filter", filter_in_words(estimator.filter_)),
+        ("Filter settings", filter_settings(estimator.filter_)),
         ("Prior", prior_in_words(estimator, surprise)),
         ("Noise", noise_in_words(estimator)),
     ]
@@ -200,7 +205,7 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
         f"right kind; the noise is Gaussian{outliers}, with {level}. If an assumption is wrong, the results below look "
         f"no less certain.</p>"
     )
-    return f'<h2>Data and model</h2><div class="scroll"><table id="given"><tbody>{rows}</tbody></table></div>{words}'
+    return f"<h2>Data and model</h2>{table('given', rows)}{words}"
 
 
 def _uncertain(estimator: BaseSystemIdentifier) -> npt.NDArray[np.intp]:
@@ -225,13 +230,13 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     if errors is not None and not np.isnan(errors[tuple(pairs.T)]).all():  # one chain does not tell
         words.append("± is one standard error: how much another run, with another seed, would differ.")
     first, others = pairs[:_UNCERTAIN_AT_ONCE], pairs[_UNCERTAIN_AT_ONCE:_MOST_UNCERTAIN]
-    table = f"<p>{' '.join(words)}</p>{pair_table(estimator, first, 'uncertain')}"
+    shown = f"<p>{' '.join(words)}</p>{pair_table(estimator, first, 'uncertain')}"
     if not len(others):
-        return f"{head}{table}"
+        return f"{head}{shown}"
     rest = len(pairs) - _MOST_UNCERTAIN
     more = f"<p>And {count(rest, 'more pair')}.</p>" if rest > 0 else ""
     folded = f"{pair_table(estimator, others, 'uncertain-too')}{more}"
-    return f"{head}{table}<details><summary>The next {len(others)}</summary>{folded}</details>"
+    return f"{head}{shown}<details><summary>The next {len(others)}</summary>{folded}</details>"
 
 
 def _next_experiment(estimator: BaseSystemIdentifier) -> str:
@@ -259,9 +264,9 @@ def _inferred_edges(estimator: BaseSystemIdentifier) -> str:
     pairs = pairs[np.argsort(-estimator.edge_probabilities_[tuple(pairs.T)], kind="stable")]
     rest = len(pairs) - _MOST_EDGES
     more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
-    table = pair_table(estimator, pairs[:_MOST_EDGES], "edges", with_strengths=has_strengths(estimator))
+    listed = pair_table(estimator, pairs[:_MOST_EDGES], "edges", with_strengths=has_strengths(estimator))
     words = f"<p>{escape(strengths_in_words(estimator))}</p>" if has_strengths(estimator) else ""
-    return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{words}{table}{more}</details>"
+    return f"<details><summary>All {count(len(pairs), 'inferred edge')}</summary>{words}{listed}{more}</details>"
 
 
 def _known_strengths(estimator: BaseSystemIdentifier) -> str:
@@ -274,9 +279,9 @@ def _known_strengths(estimator: BaseSystemIdentifier) -> str:
     rest = len(pairs) - _MOST_EDGES
     more = f"<p>And {count(rest, 'more edge')}.</p>" if rest > 0 else ""
     words = f"{strengths_in_words(estimator)} The strength was given for {known_strengths_in_words(estimator)}."
-    table = pair_table(estimator, pairs[:_MOST_EDGES], "known-strengths", with_strengths=True)
+    listed = pair_table(estimator, pairs[:_MOST_EDGES], "known-strengths", with_strengths=True)
     summary = f"Strengths of {count(len(pairs), 'known edge')}, the strongest first"
-    return f"<details><summary>{summary}</summary><p>{escape(words)}</p>{table}{more}</details>"
+    return f"<details><summary>{summary}</summary><p>{escape(words)}</p>{listed}{more}</details>"
 
 
 def _theta(estimator: BaseSystemIdentifier) -> str:
@@ -290,7 +295,7 @@ def _theta(estimator: BaseSystemIdentifier) -> str:
         columns.append(("Refitted", [number(value) for value in estimator.theta_refitted_]))
         columns.append(("Standard error", [number(value) for value in estimator.theta_standard_error_]))
     head = "".join(f'<th class="number">{title}</th>' for title, _ in columns)
-    cells = ["".join(f'<td class="number">{values[row]}</td>' for _, values in columns) for row in range(len(names))]
+    cells = ["".join(number_cell(values[row], title) for title, values in columns) for row in range(len(names))]
     rows = "".join(
         f'<tr><th class="name">{escape(name)}</th>{row}</tr>' for name, row in zip(names, cells, strict=True)
     )
@@ -299,10 +304,8 @@ def _theta(estimator: BaseSystemIdentifier) -> str:
         "is right; the interval and the spread, if shown, do not.</p>"
     )
     words = words if hasattr(estimator, "theta_refitted_") else ""
-    return (
-        f'<h2>Parameters of the filter</h2><div class="scroll"><table id="theta"><thead><tr><th>Parameter</th>'
-        f"{head}</tr></thead><tbody>{rows}</tbody></table></div>{words}{_theta_picture(estimator, names)}"
-    )
+    listed = table("theta", rows, f"<tr><th>Parameter</th>{head}</tr>")
+    return f"<h2>Parameters of the filter</h2>{listed}{words}{_theta_picture(estimator, names)}"
 
 
 def _trust(estimator: BaseSystemIdentifier) -> str:
@@ -362,8 +365,8 @@ def _suspect_outputs(estimator: Any) -> str:
     """The outputs that were discounted, where outliers are part of the model."""
     if not hasattr(estimator, "outlier_probabilities_"):
         return ""
-    table = estimator._suspect_outputs(0.5)
-    n_outliers = len(table["row"])
+    columns = estimator._suspect_outputs(0.5)
+    n_outliers = len(columns["row"])
     if not n_outliers:
         return "<h2>Discounted outputs</h2><p>None: no output is an outlier with a probability above one half.</p>"
     rest = n_outliers - _MOST_OUTLIERS
@@ -372,7 +375,7 @@ def _suspect_outputs(estimator: Any) -> str:
         f"{count(n_outliers, 'output')} of {estimator._n_measured} had little influence on the result, because the "
         f"noise there is probably larger than usual. Check how they were measured."
     )
-    return f"<h2>Discounted outputs</h2><p>{words}</p>{output_table(table, _MOST_OUTLIERS)}{more}"
+    return f"<h2>Discounted outputs</h2><p>{words}</p>{output_table(columns, _MOST_OUTLIERS)}{more}"
 
 
 def _residuals(estimator: BaseSystemIdentifier) -> str:
@@ -403,10 +406,7 @@ def _settings(estimator: BaseSystemIdentifier) -> str:
         f"{escape(shortened(' '.join(repr(value).split()), LONGEST_SETTING))}</td></tr>"
         for name, value in estimator._params_at_fit.items()
     )
-    return (
-        f'<details><summary>All settings</summary><div class="scroll"><table id="settings"><tbody>{rows}</tbody>'
-        f"</table></div></details>"
-    )
+    return f"<details><summary>All settings</summary>{table('settings', rows)}</details>"
 
 
 def _graph_pictures(estimator: BaseSystemIdentifier) -> str:

@@ -46,13 +46,17 @@ figcaption { color: var(--soft); font-size: .92rem; margin-top: .3rem; max-width
 details { margin: .8rem 0; }
 summary { cursor: pointer; color: var(--accent); }
 footer { margin-top: 3rem; color: var(--soft); font-size: .9rem; }
+/* Where a table would not fit beside itself, its rows become paragraphs, and every number gets its heading. */
+@media (max-width: 44rem) {
+  .stack, .stack tbody { display: block; }
+  .stack thead, .stack .picture { display: none; }
+  .stack tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }
+  .stack th, .stack td { border: 0; padding: 0; min-width: 0; max-width: 100%; text-align: left; }
+  .stack td[data-label]::before { content: attr(data-label) " "; color: var(--soft); }
+  #given th, #settings th { flex-basis: 100%; color: var(--soft); } }
 @media (max-width: 34rem) {
   figure.wide { overflow-x: auto; }
   figure.wide img { width: 38rem; }
-  .bar { display: none; }
-  th, td { padding-right: .6rem; }
-  td.name, th.name { min-width: 4.5rem; }
-  #uncertain, #uncertain-too, #edges, #known-strengths { font-size: .92rem; }
   #diagnostics tr { display: grid; grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); }
   #diagnostics th, #diagnostics td { border: 0; padding-right: 0; }
   #diagnostics td.name { grid-column: 1 / -1; max-width: none; padding-top: 0; color: var(--soft); } }

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -34,9 +35,15 @@ from sklearn_graphid import (
     load_prior,
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
-from sklearn_graphid.filters import CallableFilter, PolynomialFilter
+from sklearn_graphid.filters import (
+    ARMAFilter,
+    CallableFilter,
+    HeatDiffusionFilter,
+    PolynomialFilter,
+    SteadyStateFilter,
+)
 from sklearn_graphid.plotting import PredictiveCheckDisplay
-from sklearn_graphid.reporting._facts import prior_in_words, prior_surprise
+from sklearn_graphid.reporting._facts import filter_in_words, prior_in_words, prior_surprise
 
 SHORT = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 12, "random_state": 0}
 HOSTILE = [
@@ -47,6 +54,10 @@ HOSTILE = [
     "a" * 300,
     "駅 😀 \ud800\nnew\x00 line & 'quote'",
 ]
+
+
+def dense_response(adjacency, theta):
+    return theta[..., None, None] * adjacency
 
 
 class Page(HTMLParser):
@@ -118,10 +129,9 @@ def test_what_was_given_is_told(page, fitted, grid):
     assert given["Experiments"] == "2"
     assert given["Known pairs"] == "72 of 120 (60%)"
     assert given["Known edges"] == str(int(fitted.known_edges_.values.sum()) // 2)
-    assert given["Filter"] == (
-        "PolynomialFilter(initial_scale=0.1, order=2, shift='adjacency'). "
-        "A polynomial of the adjacency matrix, or of a Laplacian."
-    )
+    assert given["Filter"] == "a polynomial of order 2 of the adjacency matrix"
+    assert given["Filter settings"].startswith("PolynomialFilter(")
+    assert "order=2" in given["Filter settings"]
     assert given["Prior"] == "ErdosRenyiPrior(p=0.2)"
     low, high = fitted.noise_std_interval()
     found = f"standard deviation {fitted.noise_std_:.3g}, estimated (90% between {low:.3g} and {high:.3g})"
@@ -159,6 +169,34 @@ def test_uncertain_pairs_are_ranked_by_uncertainty(page, fitted):
         error = fitted.diagnostics_["monte_carlo_error_edges"][pair]
         assert row[2] == f"{probability:.2f} ± {error:.2f}"
         assert row[4] == ("edge" if fitted.adjacency_[pair] else "no edge")
+
+
+def test_heading_and_date(fitted, tmp_path):
+    path = fitted.report(tmp_path / "report.html", title="Grid <north>, March")
+    text = path.read_text(encoding="utf-8")
+    assert "<h1>Grid &lt;north&gt;, March</h1>" in text
+    assert "<title>Grid &lt;north&gt;, March</title>" in text
+    assert f"with a polynomial of order 2 of the adjacency matrix; {date.today().isoformat()}</p>" in text
+    for wrong in ("  ", 3):
+        with pytest.raises(ValueError, match=f"title={wrong!r}; expected a text, or None"):
+            fitted.report(path, title=wrong)
+
+
+@pytest.mark.parametrize(
+    ("filter", "words"),
+    [
+        (PolynomialFilter(3, shift="laplacian"), "a polynomial of order 3 of the Laplacian"),
+        (HeatDiffusionFilter("normalized"), "heat diffusion with the normalised Laplacian"),
+        (
+            ARMAFilter(1, 2),
+            "a ratio of polynomials of the adjacency matrix, of order 2 in the numerator and 1 in the denominator",
+        ),
+        (SteadyStateFilter(), "steady-state potentials for given inflows"),
+        (CallableFilter(dense_response), "the function dense_response"),
+    ],
+)
+def test_filters_are_described_in_words(filter, words):
+    assert filter_in_words(filter) == words
 
 
 def test_every_inferred_edge_is_listed(page, fitted):
@@ -547,20 +585,35 @@ def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypa
 
 # In a browser
 
-# Looks into a page at the width of a telephone and of a screen, and writes what it sees.
+# Looks into a page at the widths of two telephones and of a screen, and writes what it sees.
 PROBE = """<!DOCTYPE html><meta charset="utf-8"><body><pre id="seen"></pre><script>
-const widths = [360, 1200], seen = [];
+const widths = [360, 390, 1200], seen = [];
+// Words of a cell that take more than one line; a line may end after a blank or a hyphen.
+function broken(cell) {
+  const words = [], walker = cell.ownerDocument.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
+    const range = cell.ownerDocument.createRange();
+    range.setStart(walker.currentNode, word.index);
+    range.setEnd(walker.currentNode, word.index + word[0].length);
+    if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) words.push(word[0]);
+  }
+  return words;
+}
 function look(width) {
   const frame = document.createElement("iframe");
   frame.style.cssText = `width:${width}px;height:800px;border:0`;
   frame.onload = () => {
     const page = frame.contentDocument, root = page.documentElement;
+    page.querySelectorAll("details").forEach(folded => folded.open = true);
     const pictures = [...page.images].map(image => ({alt: image.alt, drawn: image.complete && image.naturalWidth > 100,
       fits: image.getBoundingClientRect().right <= root.clientWidth + 1,
       // A wide picture on a telephone keeps its size, and its own box is moved sideways.
       scrolls: image.parentElement.getBoundingClientRect().right <= root.clientWidth + 1
         && getComputedStyle(image.parentElement).overflowX === "auto"}));
     seen.push({width, pictures, overflow: root.scrollWidth - root.clientWidth, title: page.title,
+      broken: [...page.querySelectorAll("td.name, th.name")].flatMap(broken),
+      cut: [...page.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1)
+        .map(box => box.firstChild.id),
       tables: Object.fromEntries([...page.querySelectorAll("table")].map(table => [table.id, table.rows.length])),
       scripts: page.scripts.length, ink: frame.contentWindow.getComputedStyle(page.body).color});
     if (seen.length == widths.length) document.getElementById("seen").textContent = JSON.stringify(seen);
@@ -601,7 +654,7 @@ def browse(path, folder):
 def assert_shown_whole(path, folder, n_pictures):
     seen, messages = browse(path, folder)
     assert not messages
-    assert [view["width"] for view in seen] == [360, 1200]
+    assert [view["width"] for view in seen] == [360, 390, 1200]
     for view in seen:
         assert len(view["pictures"]) == n_pictures
         assert all(picture["drawn"] for picture in view["pictures"]), view
@@ -617,8 +670,22 @@ def test_a_browser_shows_tables_and_pictures(fitted, tmp_path):
     path = fitted.report(tmp_path / "report.html")
     seen = assert_shown_whole(path, tmp_path, n_pictures=5)
     expected = {name: len(rows) for name, rows in Page(path.read_text(encoding="utf-8")).tables.items()}
-    assert seen[0]["tables"] == seen[1]["tables"] == expected
+    assert all(view["tables"] == expected for view in seen)
     assert seen[0]["title"] == "LangevinSystemIdentifier: 16 nodes"
+
+
+def test_a_telephone_shows_names_unbroken_and_tables_whole(grid, tmp_path):
+    """With strengths there are seven columns, which do not fit beside one another."""
+    X, Y = few_experiments(grid)
+    names = [f"Umspannwerk Obertürkheim {node}" for node in range(8)] + [f"Reutlingen-West{node}" for node in range(8)]
+    settings = {**SHORT, "n_sweeps": 4, "edge_weights": "positive"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few and noisy experiments
+        fitted = LangevinSystemIdentifier("polynomial", **settings).fit(pd.DataFrame(X, columns=names), Y)
+    seen, _ = browse(fitted.report(tmp_path / "report.html"), tmp_path)
+    for view in seen:
+        assert view["broken"] == []
+        assert view["cut"] == []
 
 
 def test_a_browser_is_not_taken_in_by_names(hostile_path, tmp_path):
