@@ -22,7 +22,7 @@ from ._checks import (
     check_text,
 )
 from ._identified_graph import IdentifiedGraphDisplay, Pairs
-from ._labels import fit_picture, label_sizes, place_labels
+from ._labels import fit_picture, label_sizes, leader_lines, place_labels
 from ._layout import edge_curves, lay_out, read_positions
 from ._names import LITERAL, drawable
 from ._signal import Signal, check_signal
@@ -32,6 +32,7 @@ from ._style import BLACK, BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_ne
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.colorbar import Colorbar
 
 __all__ = ["GraphDisplay"]
@@ -94,6 +95,8 @@ class GraphDisplay(IdentifiedGraphDisplay):
         The arrowheads of a directed graph, by kind of edge; empty for an undirected graph.
     nodes_ : PathCollection
         The nodes.
+    leaders_ : LineCollection or None
+        Lines from names to their nodes, where a name stands nearer to another node; None if there are none.
     colorbar_ : matplotlib Colorbar or None
         The scale of `node_values`, if these are drawn.
 
@@ -200,6 +203,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
         if legend:
             self._draw_legend(edges, looks)
         self.colorbar_: Colorbar | None = None
+        self.leaders_: LineCollection | None = None
         self._draw_nodes(labels, node_size, signal)
         if self.colorbar_ is not None:
             self.colorbar_.set_label(value_label or "", **LITERAL)
@@ -305,7 +309,15 @@ class GraphDisplay(IdentifiedGraphDisplay):
         picture = fit_picture(self.ax_, self.positions_, margin)
         shown = [lines for kind, lines in self.edges_.items() if kind != "unknown"]
         lines = [picture.points(np.asarray(curve)) for kind in shown for curve in kind.get_segments()]
-        return place_labels(picture, list(labels), sizes, radius, lines)
+        offsets = place_labels(picture, list(labels), sizes, radius, lines)
+        leaders = [picture.data(line) for line in leader_lines(picture, list(labels), sizes, offsets)]
+        if leaders:
+            from matplotlib.collections import LineCollection
+
+            # Above the edges and the plates of other names, beneath the nodes.
+            self.leaders_ = LineCollection(leaders, colors=BLACK, linewidths=0.6, zorder=2.6)
+            self.ax_.add_collection(self.leaders_, autolim=False)
+        return offsets
 
     def _draw_legend(self, edges: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D

@@ -1,4 +1,7 @@
-"""Where the names beside nodes go: off other names, nodes and edges as far as there is room, and inside the axes."""
+"""Where the names beside nodes go: off other names, nodes and edges as far as there is room, and inside the axes.
+
+A name that there is room for only nearer to another node is joined to its own by a line.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from .._utils._numbers import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Picture", "fit_picture", "label_sizes", "place_labels"]
+__all__ = ["Picture", "fit_picture", "label_sizes", "leader_lines", "place_labels"]
 
 _N_SWEEPS = 4  # of all names, each moved to its best place given the others; they settle in two or three
 # What lies under a name, in shares of the name's area or width: leaving the picture or lying on another name makes it
@@ -20,6 +23,9 @@ _N_SWEEPS = 4  # of all names, each moved to its best place given the others; th
 _OUTSIDE, _ON_NAME, _ON_NODE, _ON_EDGE = 100.0, 30.0, 10.0, 3.0
 # Among equally free places the one above a node is the usual one, and a place further off is worse than a thin edge.
 _UNUSUAL, _FURTHER = 0.3, 1.5
+# A name that is nearer to another node needs a line to its own, which is worse than being crossed by an edge.
+_NEAR_ANOTHER = 4.0
+_MARGIN = 2.0  # points by which a name has to be nearer to its own node to be taken for its name
 
 
 class Picture(NamedTuple):
@@ -33,6 +39,10 @@ class Picture(NamedTuple):
     def points(self, data: FloatArray) -> FloatArray:
         """Data as points."""
         return np.asarray((data - self.origin) * self.scale)
+
+    def data(self, points: FloatArray) -> FloatArray:
+        """Points as data."""
+        return np.asarray(points / self.scale + self.origin)
 
 
 def label_sizes(labels: Sequence[str], font_size: float) -> FloatArray:
@@ -91,7 +101,7 @@ def place_labels(
     samples, lengths = _along(lines)
     offsets = [_offsets(width, height, radius) for width, height in sizes]
     fixed = []
-    for anchor, size, (places, reluctance) in zip(anchors, sizes, offsets, strict=True):
+    for node, anchor, size, (places, reluctance) in zip(labelled, anchors, sizes, offsets, strict=True):
         boxes = _boxes(anchor + places, size)
         on_node = _overlap(boxes, _boxes(picture.positions, np.array([2 * radius, 2 * radius]))).sum(1)
         inside = _overlap(boxes, np.array([[0.0, 0.0, *picture.size]]))[:, 0]
@@ -100,9 +110,32 @@ def place_labels(
         on_edge = (_holds(boxes, samples[is_near]) * lengths[is_near]).sum(1)
         area, width = size.prod(), size[0]
         cost = _OUTSIDE * (1 - inside / area) + _ON_NODE * on_node / (2 * radius) ** 2 + _ON_EDGE * on_edge / width
-        fixed.append(cost + reluctance)
+        fixed.append(cost + reluctance + _NEAR_ANOTHER * _is_near_another(boxes, picture.positions, node))
     chosen = _settle(anchors, sizes, [places for places, _ in offsets], fixed)
     return np.array([places[place] for (places, _), place in zip(offsets, chosen, strict=True)])
+
+
+def leader_lines(picture: Picture, labelled: Sequence[int], sizes: FloatArray, offsets: FloatArray) -> list[FloatArray]:
+    """Lines (2, 2) in points from labels to their nodes, of those labels that are nearer, or nearly, to another node.
+
+    The arguments are those of `place_labels`, and the offsets that it returned.
+    """
+    lines = []
+    for node, size, offset in zip(labelled, sizes, offsets, strict=True):
+        anchor = picture.positions[node]
+        box = _boxes(anchor + offset, size)
+        if _is_near_another(box, picture.positions, node, _MARGIN)[0]:
+            lines.append(np.stack([np.clip(anchor, box[0, :2], box[0, 2:]), anchor]))
+    return lines
+
+
+def _is_near_another(boxes: FloatArray, positions: FloatArray, node: int, margin: float = 0.0) -> Any:
+    """Which boxes are not nearer to a node than to all others, by a margin; (n_boxes,)."""
+    nearest = np.clip(positions, boxes[:, None, :2], boxes[:, None, 2:])
+    distances = np.linalg.norm(nearest - positions, axis=-1)
+    own = distances[:, node].copy()
+    distances[:, node] = np.inf
+    return distances.min(1) <= own + margin
 
 
 def _settle(

@@ -88,6 +88,49 @@ def test_names_are_legible_in_given_axes(place):
     assert display.ax_ is ax
 
 
+def standing_nearer_to_another(display):
+    """The nodes whose names stand nearer to another node than to their own, in pixels as drawn."""
+    display.figure_.canvas.draw()
+    nodes = display.ax_.transData.transform(display.positions_)
+    nearest = []
+    for text in display.ax_.texts:
+        box = text.get_window_extent()
+        distances = np.linalg.norm(np.clip(nodes, box.p0, box.p1) - nodes, axis=1)
+        nearest.append(int(distances.argmin()))
+    return [node for node, other in enumerate(nearest) if node != other]
+
+
+def draw_crowded(seed, side):
+    """22 nodes at random places in a picture of some inches, in which names have to give way."""
+    network = nx.to_numpy_array(nx.gnm_random_graph(22, 40, seed=seed))
+    places = np.random.default_rng(seed).uniform(size=(22, 2))
+    ax = Figure(figsize=(side, side), layout="constrained").subplots()
+    return draw(adjacency=network, names=[f"Substation {i}" for i in range(22)], known=None, pos=places, ax=ax)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_stand_nearest_to_their_own_nodes(seed):
+    assert standing_nearer_to_another(draw_crowded(seed, side=5)) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_name_nearer_to_another_node_has_a_line_to_its_own(seed):
+    display = draw_crowded(seed, side=3)
+    starts, ends = np.moveaxis(np.array(display.leaders_.get_segments()), 1, 0)
+    nodes = np.linalg.norm(display.positions_ - ends[:, None], axis=2).argmin(1)
+    np.testing.assert_allclose(display.positions_[nodes], ends, atol=1e-9)
+    assert set(standing_nearer_to_another(display)) <= set(nodes)
+    # The other end is at the border of the name, or within its padding.
+    for node, start in zip(nodes, display.ax_.transData.transform(starts), strict=True):
+        assert display.ax_.texts[node].get_window_extent().padded(4).contains(*start)
+
+
+def test_names_with_room_have_no_lines():
+    display = draw()
+    assert standing_nearer_to_another(display) == []
+    assert display.leaders_ is None
+
+
 def test_only_the_ends_of_inferred_edges_are_named():
     display = draw("inferred")
     expected = [family for node, family in enumerate(FAMILIES) if node in HIDDEN]
