@@ -23,6 +23,7 @@ from sklearn_graphid import (
     identify_many,
 )
 from sklearn_graphid.datasets import as_experiments, hide_edges, make_system
+from sklearn_graphid.filters import SteadyStateFilter
 from sklearn_graphid.metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score
 from sklearn_graphid.plotting import AdjacencyDisplay, GraphDisplay
 from sklearn_graphid.scorers import log_likelihood_scorer, make_edge_f1_scorer, r2_scorer
@@ -560,3 +561,43 @@ def test_two_files_to_a_ranked_table_in_eight_lines(tmp_path):
     }
     ends = {str(node) for edge in [*GRAPH.edges][4:] for node in edge}
     assert {text.get_text() for text in display.ax_.texts} == ends
+
+
+# The grounded node of a steady state
+
+
+def grounded(ground, columns=None, known=None):
+    known = nx.to_numpy_array(GRAPH) if known is None else known
+    system = make_system(GRAPH, SteadyStateFilter(ground=2), [1.0], n_experiments=20, noise_std=0.05, random_state=0)
+    X, Y = (pd.DataFrame(values, columns=columns) for values in system)
+    return RidgeSystemIdentifier(SteadyStateFilter(ground=ground)).fit(X, Y, known)
+
+
+def test_ground_goes_by_name():
+    expected = grounded(2)
+    numbers = [7, 3, 5, 0, 1, 2, 4, 6]
+    for fitted in (
+        grounded(NAMES[2], NAMES),
+        grounded(2, NAMES),
+        grounded(NAMES[2], None, nx.to_pandas_adjacency(GRAPH)),  # names that come with what is known
+        grounded(5, numbers),
+        grounded("5", numbers),
+    ):
+        assert fitted.filter_.ground == 2
+        assert fitted.theta_ == pytest.approx(expected.theta_)
+    named = make_system(GRAPH, SteadyStateFilter(ground=NAMES[2]), [1.0], n_experiments=3, random_state=0)
+    numbered = make_system(GRAPH, SteadyStateFilter(ground=2), [1.0], n_experiments=3, random_state=0)
+    np.testing.assert_array_equal(named, numbered)
+
+
+@pytest.mark.parametrize(
+    ("ground", "columns", "message"),
+    [
+        ("z", NAMES, r"ground='z'; expected one of the nodes 'h', 'g'"),
+        ("a", None, r"ground='a', but the nodes have no names; expected the number of a node"),
+        (9, [7, 3, 5, 0, 1, 2, 4, 6], r"ground=9; expected one of the nodes 7, 3"),
+    ],
+)
+def test_ground_that_is_no_node_is_refused(ground, columns, message):
+    with pytest.raises(ValueError, match=message):
+        grounded(ground, columns)

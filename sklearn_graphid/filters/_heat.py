@@ -55,7 +55,7 @@ class HeatDiffusionFilter(GraphFilter):
         without an upper limit the data could not rule out arbitrarily long times. If you know a range for the time, set
         it here.
     fixed : dict of str to float or None, default=None
-        Values of parameters that are known, such as `{"theta": 0.25}`; all others are identified.
+        Values of parameters that are known: `{"theta": 0.25}`. It may be outside `theta_min` and `theta_max`.
 
     Examples
     --------
@@ -110,6 +110,8 @@ class HeatDiffusionFilter(GraphFilter):
         return ["theta"]
 
     def bounds(self) -> list[tuple[float, float]]:
+        if self.fixed:  # the limits are for times that are sought
+            return [(0.0, float("inf"))]
         return [(float(self.theta_min), float(self.theta_max))]
 
     def initial_range(self) -> list[tuple[float, float]]:

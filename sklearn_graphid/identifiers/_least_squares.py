@@ -50,7 +50,8 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     Parameters
     ----------
     filter : {"steady-state"} or GraphFilter, default="steady-state"
-        A `SteadyStateFilter`, or a `PolynomialFilter` of order one of the adjacency matrix or the Laplacian.
+        A `SteadyStateFilter`, or a `PolynomialFilter` of order one of the adjacency matrix or the Laplacian, without
+        `fixed` parameters.
     edge_weights : {"positive", "signed"}, default="positive"
         Whether strengths are positive or may have either sign; with "signed", edges are chosen by absolute value.
     n_reweightings : int, default=3
@@ -108,13 +109,6 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         self.n_reweightings = n_reweightings
 
     def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        if filter.fixed_values():
-            # The equations are those of a steady state of scale one, or have theta_1 in the strengths.
-            raise ValueError(
-                f"{type(self).__name__} got a filter with fixed={filter.fixed!r}; expected a filter without fixed "
-                f"parameters, or LangevinSystemIdentifier or AdamSystemIdentifier, which make use of them."
-            )
-
         def given(known: KnownEdges) -> Strengths:
             space = EdgeSpace.of_mask(~known.mask | (known.values == 1))
             weights = self._weights(inputs, outputs, space, filter)
@@ -139,6 +133,11 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
             raise ValueError(
                 f"{type(self).__name__} got filter={filter!r}, which is not linear in the strengths of edges; expected "
                 f"SteadyStateFilter, or PolynomialFilter of order 1 with shift 'adjacency' or 'laplacian'."
+            )
+        if filter.fixed:  # the strengths that are fitted have the scale of a steady state, or theta_1, as a factor
+            raise ValueError(
+                f"{type(self).__name__} got filter={filter!r}, but it fits strengths that include the parameters of "
+                f"the filter; expected fixed=None, or another identifier."
             )
         if not space.n_free:
             return np.zeros(0)

@@ -289,6 +289,8 @@ def _theta(estimator: BaseSystemIdentifier) -> str:
     columns: list[tuple[str, list[str]]] = [("Estimate", [number(value) for value in estimator.theta_])]
     if len(getattr(estimator, "theta_samples_", ())) > 1:
         intervals = [f"{number(low)} to {number(high)}" for low, high in estimator.theta_interval(LEVEL)]
+        for place in estimator.filter_.fixed_values():
+            intervals[place] = "given"
         columns.append((f"{LEVEL:.0%} interval", intervals))
         columns.append(("Spread", [number(value) for value in estimator.theta_std_]))
     if hasattr(estimator, "theta_refitted_"):

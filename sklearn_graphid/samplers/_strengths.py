@@ -57,6 +57,8 @@ _RELAXED_ROUNDS = 5
 _STEPS_PER_ROUND = 3
 _CHAINS_PER_FIT = 4
 _CUTS = (0.1, 0.4)
+# Sizes of strengths that are tried where filter and data determine them: two in each power of ten.
+_LOG_SIZES, _N_SIZES = (-12.0, 12.0), 49
 # Multiplications for the normal equations of all pairs beyond which chains start without that fit.
 _LARGEST_WORK = 3e10
 
@@ -68,6 +70,7 @@ class StrengthState(NamedTuple):
     position: Position
     law: StrengthLaw
     odds: GraphOdds
+    seen: Tensor  # (n,) strengths that count as known to their law
     origin: Tensor  # (chains,) the chain that each goes back to
     n_sweeps: int
 
@@ -124,10 +127,10 @@ class StrengthKernel(Kernel):
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
         n_chains, n_free = len(chain.theta), problem.space.n_free
-        known = self.slab.number(problem.known_strengths)
-        law = self.slab.first_law(known, n_chains)
         odds = GraphOdds.of(problem, denoise, self.sigma, self.n_parts, self.has_independent_pairs, n_chains)
         odds = odds.asked(rng.uniform(n_free) < 0.5, self.n_parts, rng)
+        seen = self._seen_strengths(problem, odds)
+        law = self.slab.first_law(self.slab.number(seen), n_chains)
         start = self._resumed_start if self.resumes else self._start
         is_edge, z, theta, noise_std = start(problem, odds, law, chain, rng)
         is_edge = with_outputs(problem, is_edge, self.slab.strength(z).abs())
@@ -137,7 +140,7 @@ class StrengthKernel(Kernel):
         deviation = rng.normal(n_free + theta.shape[1])
         position = posterior.at(posterior.seen_from(posterior.fit(is_edge, z, theta)), deviation)
         origin = torch.arange(n_chains, device=theta.device)
-        return StrengthState(self._chain(posterior, position), position, law, odds, origin, 0)
+        return StrengthState(self._chain(posterior, position), position, law, odds, seen, origin, 0)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: StrengthState, rng: RandomSource
@@ -161,7 +164,7 @@ class StrengthKernel(Kernel):
             position = redraw_strengths(posterior, position, kept, rng)
             for _ in range(_SHIFTS_PER_REDRAW):
                 position = shift_one(posterior, position, rng)
-        law, chain = self._draw_conditions(problem, posterior, position, rng, is_on_the_way)
+        law, chain = self._draw_conditions(problem, posterior, position, state.seen, rng, is_on_the_way)
         adjacency = problem.assemble(chain.pairs)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
         fit = position.view.fit
@@ -177,7 +180,7 @@ class StrengthKernel(Kernel):
             trust=trust_of(odds.denoise),
             density=density_of(odds.denoise),
         )
-        state = StrengthState(chain, position, law, odds, state.origin, state.n_sweeps + 1)
+        state = StrengthState(chain, position, law, odds, state.seen, state.origin, state.n_sweeps + 1)
         if is_on_the_way:
             state = _restarted(state, log_evidence, rng.uniform())
         return state, info
@@ -204,19 +207,19 @@ class StrengthKernel(Kernel):
         problem: Problem,
         posterior: StrengthPosterior,
         position: Position,
+        seen: Tensor,
         rng: RandomSource,
         is_on_the_way: bool,
     ) -> tuple[StrengthLaw, ChainState]:
         """Draw the law of strengths and the noise level, given all else."""
         fit = position.view.fit
         z, theta = posterior.parameters(fit, position.deviation)
-        known = self.slab.number(problem.known_strengths)
         # Where the model is wrong, weak edges that are not there make up for it. A law of strengths that learns from
         # these lets in more of them; so it learns from the edges that are known, where they are many.
         is_counted = fit.is_real
-        if problem.n_certain + len(known) >= _ENOUGH_KNOWN_EDGES:
+        if problem.n_certain + len(problem.known_strengths) >= _ENOUGH_KNOWN_EDGES:
             is_counted = is_counted & (fit.places >= problem.n_unknown)
-        law = self.slab.sample_law(posterior.conditions.law, z, is_counted, known, rng)
+        law = self.slab.sample_law(posterior.conditions.law, z, is_counted, self.slab.number(seen), rng)
         noise_std, gamma = posterior.conditions.noise_std, rng.gamma(0.5 * problem.n_measured)
         if self.noise_std is None or is_on_the_way:
             noise_std = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
@@ -243,7 +246,7 @@ class StrengthKernel(Kernel):
         noise_std = self._residual_std(problem, strengths, theta)
         cuts = torch.logspace(math.log10(_CUTS[0]), math.log10(_CUTS[1]), n_chains).to(strengths)
         cuts = cuts[rng.uniform().argsort()]
-        if n_free**2 * max(n_free, sum(problem.inputs.shape)) <= _LARGEST_WORK:
+        if self._is_quickly_relaxed(problem):
             fitted = torch.arange(0, n_chains, _CHAINS_PER_FIT, device=theta.device)
             source = torch.arange(n_chains, device=theta.device) // _CHAINS_PER_FIT
             relaxed = self._better_relaxed(problem, selected(law, fitted), strengths[fitted], theta[fitted])
@@ -253,6 +256,30 @@ class StrengthKernel(Kernel):
             is_edge = rng.uniform(n_free) < share
         z = self.slab.number(torch.where(strengths == 0, usual, strengths))
         return is_edge | ~odds.is_uncertain, z, theta, noise_std
+
+    def _seen_strengths(self, problem: Problem, odds: GraphOdds) -> Tensor:
+        """The strengths (n,) that count as known to their law.
+
+        Where none is known, a parameter of the filter usually multiplies all strengths, so that their unit is free.
+        Where that parameter is fixed it is not, and strengths may be of any size. Then their law has seen one strength,
+        of the size that explains the outputs best, and where signs are open the same with the other sign.
+        """
+        if len(problem.known_strengths) or not (problem.space.n_free and problem.filter.fixed_values()):
+            return problem.known_strengths
+        share = torch.where(odds.is_uncertain, odds.table.sigmoid(), 1.0).mean(0, keepdim=True)
+        low, high = torch.tensor(problem.filter.initial_range()).to(share).unbind(1)
+        theta = problem.filter.constrain(0.5 * (low + high)[None])
+        strengths, theta = _sized_strengths(problem, share, theta, self.slab.has_signs)
+        if _is_unit_free(problem, strengths, theta):
+            return problem.known_strengths
+        if self._is_quickly_relaxed(problem):
+            law = self.slab.first_law(self.slab.number(strengths.max(1).values), 1)
+            strengths, _, _ = self._relaxed(problem, law, strengths, theta)
+        usual = _usual(strengths, share)
+        return torch.cat([usual, -usual]) if self.slab.has_signs else usual
+
+    def _is_quickly_relaxed(self, problem: Problem) -> bool:
+        return problem.space.n_free**2 * max(problem.space.n_free, sum(problem.inputs.shape)) <= _LARGEST_WORK
 
     def _better_relaxed(
         self, problem: Problem, law: StrengthLaw, strengths: Tensor, theta: Tensor
@@ -298,6 +325,34 @@ def _conditions(problem: Problem, law: StrengthLaw, noise_std: Tensor) -> Condit
 def _finite_or(values: Tensor, otherwise: Tensor) -> Tensor:
     """Values (chains,), or others where none is finite: data that no strengths fit are no reason to end without any."""
     return values if bool(torch.isfinite(values).any()) else otherwise
+
+
+def _sized_strengths(problem: Problem, share: Tensor, theta: Tensor, has_signs: bool) -> tuple[Tensor, Tensor]:
+    """Strengths (1, free pairs) in proportion to `share`, of the best size, and theta (1, parameters) to go with them.
+
+    The best size fits the outputs best. Where signs are open, strengths of one sign need not fit at any size; the best
+    one then changes the outputs as much as all edges have to.
+    """
+    sizes = torch.logspace(*_LOG_SIZES, _N_SIZES).to(share)[:, None]
+    matrices = problem.assemble(sizes * share)
+    theta = fit_theta(problem, matrices, theta.expand(_N_SIZES, -1), n_iterations=10).theta
+    residuals = problem.residuals(matrices, theta)
+    badness = residuals.square().sum((-2, -1))
+    if has_signs:
+        without = problem.residuals(problem.assemble(torch.zeros_like(share)), theta[:1])
+        badness = ((residuals - without).square().sum((-2, -1)) / without.square().sum()).log().abs()
+    best = badness.nan_to_num(torch.inf).argmin()
+    return (sizes * share)[best][None], theta[best][None]
+
+
+def _is_unit_free(problem: Problem, strengths: Tensor, theta: Tensor) -> bool:
+    """Whether free parameters of the filter can undo a change of the unit of strengths, to first order."""
+    larger, smaller = (problem.residuals(problem.assemble(strengths * factor), theta) for factor in (1.001, 0.999))
+    change = (larger - smaller).flatten()
+    _, jacobian = problem.filter.theta_jacobian(problem.assemble(strengths), theta, problem.inputs)
+    regressors = (jacobian * problem.measured[..., None]).flatten(0, 2)
+    left = change - regressors @ (torch.linalg.pinv(regressors) @ change)
+    return bool(left.norm() <= 1e-3 * change.norm())
 
 
 def _usual(strengths: Tensor, share: Tensor) -> Tensor:
@@ -348,4 +403,4 @@ def _restarted(state: StrengthState, log_evidence: Tensor, uniform: Tensor) -> S
     odds = state.odds.of_chains(source)
     chain, position = selected(state.chain, source), selected(state.position, source)
     law, origin = selected(state.law, source), state.origin[source]
-    return StrengthState(chain, position, law, odds, origin, state.n_sweeps)
+    return StrengthState(chain, position, law, odds, state.seen, origin, state.n_sweeps)

@@ -456,7 +456,7 @@ def test_single_precision_heat_agrees_with_double(n_nodes):
         ),
         (CallableFilter(constant, limits=((0, 1),), linear_in_theta=True), ValueError, "limits and linear_in_theta"),
         (HeatDiffusionFilter(initial_low=1.0), ValueError, "initial_low <= initial_high"),
-        (HeatDiffusionFilter(theta_min=0.4), ValueError, "theta_min=0.4"),
+        (HeatDiffusionFilter(theta_min=11.0), ValueError, "theta_min=11.0 and theta_max=10.0"),
         (CallableFilter("hill"), TypeError, "function='hill'"),
         (CallableFilter(hill, names="gain"), ValueError, "names='gain'"),
         (CallableFilter(hill, names=("a", "b"), limits=((0, 1),)), ValueError, "1 limits for 2 names"),

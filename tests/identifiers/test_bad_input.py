@@ -313,7 +313,7 @@ def flat(adjacency, theta):
         (PolynomialFilter(1.5), ValueError, "order=1.5; expected an integer"),
         (PolynomialFilter(initial_scale=0), ValueError, "initial_scale=0; expected a positive number"),
         (HeatDiffusionFilter("random-walk"), ValueError, "laplacian='random-walk'; expected one of"),
-        (HeatDiffusionFilter(initial_low=0.9), ValueError, "expected 0 <= theta_min <= initial_low <= initial_high"),
+        (HeatDiffusionFilter(initial_low=0.9), ValueError, "expected 0 <= initial_low <= initial_high"),
         (ARMAFilter(ar_order=0), ValueError, "ar_order=0; expected an integer of at least 1"),
         (CallableFilter("x"), TypeError, "expected a function"),
         (CallableFilter(flat, names=()), ValueError, "expected a list or tuple of str, one for each parameter"),

@@ -316,8 +316,9 @@ QUESTIONS = {
         PolynomialFilter(1), [0.5, 0.4], prior=BLOCKS, input_scale=12.0, hidden_nodes=[3, 4], seed=2, **HOUSE
     ),
     "heat": Question(prior=ErdosRenyiPrior(0.3), **DIFFUSION),
-    "fixed-coefficient": Question(
-        PolynomialFilter(2, fixed={"theta_1": 0.4}), [0.5, 0.4, 0.2], prior=BLOCKS, noise_std=None, **HOUSE
+    "fixed-coefficient": Question(PolynomialFilter(2, fixed={"theta_1": 0.4}), [0.5, 0.4, 0.2], prior=BLOCKS, **HOUSE),
+    "fixed-coefficient-unknown-noise": Question(
+        PolynomialFilter(1, fixed={"theta_0": 0.5}), [0.5, 0.4], prior=BLOCKS, noise_std=None, n_chains=1000, **HOUSE
     ),
     "fixed-time": Question(
         prior=ErdosRenyiPrior(0.3), noise_std=None, **{**DIFFUSION, "filter": HeatDiffusionFilter(fixed={"theta": 0.1})}

@@ -7,7 +7,7 @@ integrated out in closed form where outputs are linear in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem
 from sklearn_graphid.samplers._laplace import Conditions, Objective, fit_strengths, strengths_of
 from sklearn_graphid.samplers._slabs import StrengthLaw
+from sklearn_graphid.samplers._strengths import StrengthKernel
 
 N_SIMULATED = 300_000
 N_CHAINS = 96
@@ -47,6 +48,7 @@ class Question:
     directed: bool = False  # edges and pairs are then (row, column)
     prior: Any = field(default_factory=lambda: ErdosRenyiPrior(0.4))
     prior_trust: float = 1.0
+    size_seen: float | None = None
     X: np.ndarray = field(init=False)
     Y: np.ndarray = field(init=False)
     known: KnownEdges = field(init=False)
@@ -72,6 +74,8 @@ def simulate_law(question, rng):
     """Location and width of z, and what the known strengths say of them: log-weights."""
     known = question.known
     strengths = known.edges_with_weight().gather(known.known_weights())
+    if question.size_seen is not None:  # by the law of strengths, as their unit is not free
+        strengths = np.array([question.size_seen])
     is_positive = question.edge_weights == "positive"
     z = np.log(strengths) if is_positive else strengths
     if not len(z):
@@ -88,6 +92,10 @@ def simulate_law(question, rng):
 def log_likelihood(question, weights, rng):
     """Of simulated matrices, with theta integrated out or simulated too."""
     signals, outputs, variance = torch.tensor(question.X), question.Y.ravel(), question.noise_std**2
+    if set(question.filter.fixed or {}) == set(question.filter.parameter_names()):
+        theta = torch.tensor([list(question.filter.fixed.values())])
+        predicted = question.filter.apply(torch.tensor(weights), theta.expand(N_SIMULATED, -1), signals).numpy()
+        return -0.5 * ((question.Y - predicted) ** 2).sum((1, 2)) / variance
     if not question.filter.linear_in_theta:
         low, high = question.filter.initial_low, question.filter.initial_high
         law = fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high))
@@ -144,6 +152,7 @@ def simulated_posterior(question):
 
 
 PATH = [(0, 1, 1.2), (1, 2, 0.7), (2, 3, 1.6), (0, 2, 0.9)]
+STRONG = [(i, j, 100 * strength) for i, j, strength in PATH]
 SIGNED = [(0, 1, 1.1), (1, 2, -0.8), (2, 3, 0.9), (0, 2, 0.4)]
 QUESTIONS = {
     "steady-state": Question(SteadyStateFilter(), [1.0], PATH, [(0, 1), (0, 3)], 0.25),
@@ -151,6 +160,9 @@ QUESTIONS = {
     "heat": Question(HeatDiffusionFilter(), [0.5], PATH, [(0, 1), (0, 3)], 0.25),
     "order-one": Question(PolynomialFilter(1), [0.5, 1.0], PATH, [(0, 1), (0, 3)], 0.7, tells_strengths=True),
     "signed": Question(PolynomialFilter(1), [0.5, 1.0], SIGNED, [(0, 1), (0, 3)], 0.7, "signed", tells_strengths=True),
+    "fixed-order-one": Question(
+        PolynomialFilter(1, fixed={"theta_0": 0.5, "theta_1": 0.01}), [0.5, 0.01], STRONG, [(0, 1), (0, 3)], 0.7
+    ),
     "directed": Question(
         PolynomialFilter(1),
         [0.5, 1.0],
@@ -205,7 +217,13 @@ def test_marginals_and_strengths_are_those_of_the_simulated_prior(question, monk
         n_sweeps=24,
         random_state=0,
     )
-    identifier.fit(question.X, question.Y, question.known)
+    told = []  # to the law of strengths
+    with monkeypatch.context() as patch:
+        seen = StrengthKernel._seen_strengths
+        patch.setattr(StrengthKernel, "_seen_strengths", lambda *asked: told.append(seen(*asked)) or told[-1])
+        identifier.fit(question.X, question.Y, question.known)
+    if question.filter.fixed:
+        question = replace(question, size_seen=float(told[0]))
     marginals, error, mean_z = simulated_posterior(question)
     draws = identifier._draws
     standard_error = draws.edge_probability.std(0) / np.sqrt(N_CHAINS)
