@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 
@@ -355,3 +356,23 @@ def test_warning_and_report_give_the_same_advice(remedy, advice):
     assert finding.warning.endswith(f"; {remedy}.")
     assert advice in finding.text
     assert ("n_chains" in finding.text) == ("n_chains" in remedy)
+
+
+# The graph of the highest expected F1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_graph_has_a_higher_expected_f1(seed, ring):
+    """All graphs of the unknown pairs, by the expected numerator and denominator of F1."""
+    X, Y = make_system(ring, "heat", [0.3], n_experiments=1, random_state=seed)
+    known = hide_edges(ring, fraction=0.6, random_state=seed)
+    fitted = LangevinSystemIdentifier("heat", point_estimate="f1", **SHORT).fit(X, Y, known)
+    probability = fitted.edge_probabilities_[known.unknown_pairs()]
+    graphs = np.array(list(itertools.product([0, 1], repeat=len(probability))))
+    expected = 2 * graphs @ probability / (graphs.sum(1) + probability.sum())
+    found = fitted.adjacency_[known.unknown_pairs()]
+    assert 2 * found @ probability / (found.sum() + probability.sum()) == pytest.approx(expected.max())
+    # The mean of theta is that of the draws, whichever graph is reported.
+    marginal = LangevinSystemIdentifier("heat", **SHORT).fit(X, Y, known)
+    np.testing.assert_array_equal(fitted.theta_, marginal.theta_)
+    assert fitted.adjacency_.sum() >= marginal.adjacency_.sum()  # the threshold is never above one half
