@@ -8,6 +8,7 @@
 Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
 unknown; K experiments with inputs uniform in [-10, 10] and noise of variance one. Runs are appended to a results
 file as they end, and a run that is in the file is not done again, so an interrupted benchmark goes on where it was.
+The second F1 is that of the same fit with `point_estimate="f1"`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter
-from sklearn_graphid.metrics import edge_reliability_curve
+from sklearn_graphid.identifiers._posterior_result import largest_expected_f1
+from sklearn_graphid.metrics import edge_f1_score, edge_reliability_curve
 
 N_EXPERIMENTS = (1, 5, 10, 15)
 SEED = 20_240_414
@@ -126,6 +128,10 @@ def judge(estimator: Any, cases: list[System], n_jobs: int | None = None) -> Ite
         if fitted.known_edges_.n_unknown:
             curve = edge_reliability_curve(case.true_adjacency, fitted.edge_probabilities_, fitted.known_edges_)
             measured |= {"f1": row["edge_f1"], "auroc": row["edge_roc_auc"]}
+            if isinstance(fitted, LangevinSystemIdentifier) and fitted.point_estimate == "marginal":
+                pairs = fitted.known_edges_.unknown_pairs()
+                chosen = fitted.known_edges_.fill(largest_expected_f1(fitted.edge_probabilities_[pairs]))
+                measured["f1_chosen"] = edge_f1_score(case.true_adjacency, chosen, fitted.known_edges_)
             measured["reliability"] = [[round(float(v), 4) for v in np.nan_to_num(values)] for values in curve]
         yield measured
 
@@ -173,7 +179,7 @@ def summarise(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         groups.setdefault((line["experiment"], line["method"], line["K"]), []).append(line)
     for (experiment, method, n_experiments), members in sorted(groups.items()):
         row: dict[str, Any] = {"experiment": experiment, "method": method, "K": n_experiments, "graphs": len(members)}
-        for metric in ("f1", "auroc", "theta_nrmse", "seconds"):
+        for metric in ("f1", "f1_chosen", "auroc", "theta_nrmse", "seconds"):
             values = np.array([member[metric] for member in members if metric in member], dtype=float)
             values = values[np.isfinite(values)]
             if len(values):
@@ -196,18 +202,18 @@ def pooled_calibration_error(members: list[dict[str, Any]]) -> float:
 
 def show(rows: list[dict[str, Any]]) -> str:
     """A table for people."""
-    head = ["experiment", "method", "K", "graphs", "F1", "paper", "AUROC", "theta NRMSE", "paper"]
+    head = ["experiment", "method", "K", "graphs", "F1", "paper", "F1 by f1", "AUROC", "theta NRMSE", "paper"]
     lines = []
     for row in rows:
-        f1, auroc, error = (
+        f1, chosen, auroc, error = (
             "{:.3f} ± {:.3f}".format(*row[metric]) if metric in row else None
-            for metric in ("f1", "auroc", "theta_nrmse")
+            for metric in ("f1", "f1_chosen", "auroc", "theta_nrmse")
         )
         line = [row["experiment"], row["method"], row["K"], row["graphs"]]
-        line += [f1, as_published(row, "f1"), auroc, error, as_published(row, "theta_nrmse")]
+        line += [f1, as_published(row, "f1"), chosen, auroc, error, as_published(row, "theta_nrmse")]
         seconds = row["seconds"][0] if "seconds" in row else None
         lines.append([*line, row.get("over_oracle"), row.get("calibration_error"), seconds])
-    return table([*head, "over oracle", "ECE", "seconds"], lines, [*[".3f"] * 9, ".2f", ".3f", ".1f"])
+    return table([*head, "over oracle", "ECE", "seconds"], lines, [*[".3f"] * 10, ".2f", ".3f", ".1f"])
 
 
 def as_published(row: dict[str, Any], metric: str) -> float | None:

@@ -188,7 +188,7 @@ def _explicable(outputs: FloatArray, offset: FloatArray, outliers: FloatArray | 
     return explicable
 
 
-def _largest_expected_f1(probability: FloatArray) -> npt.NDArray[np.bool_]:
+def largest_expected_f1(probability: FloatArray) -> npt.NDArray[np.bool_]:
     """The pairs in order of probability, as many as maximise the expected F1, 2 sum p_S / (|S| + sum p).
 
     Numerator and denominator of the F1 score are replaced by their expectations.
@@ -215,7 +215,7 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     experiments, known = task.experiments, task.experiments.known
     if kind in ("marginal", "f1"):
         probability = draws.mean_of_chains(draws.edge_probability)
-        graph = probability > 0.5 if kind == "marginal" else _largest_expected_f1(probability)
+        graph = probability > 0.5 if kind == "marginal" else largest_expected_f1(probability)
         theta, strengths = draws.mean_of_chains(draws.theta.mean(1)), None
     else:
         place = (0, -1)
