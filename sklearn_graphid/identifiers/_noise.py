@@ -85,6 +85,7 @@ class NoiseModel:
     differs: bool  # whether unknown levels are different at each node
     of_inputs: float  # the level of the inputs' noise
     n_outputs: FloatArray  # (nodes,) how many outputs of each node were measured
+    largest_output: float  # in size
 
     @classmethod
     def read(cls, noise_std: Any, input_noise_std: float | None, outputs: FloatArray, known: KnownEdges) -> NoiseModel:
@@ -95,7 +96,8 @@ class NoiseModel:
             given = np.full(known.n_nodes, float(noise_std))
         elif noise_std is not None and not isinstance(noise_std, str):
             given = check_node_values(noise_std, "noise_std", known.n_nodes, known.names)
-        return cls(given, isinstance(noise_std, str), input_noise_std or 0.0, n_outputs)
+        largest_output = float(np.nanmax(np.abs(outputs)))
+        return cls(given, isinstance(noise_std, str), input_noise_std or 0.0, n_outputs, largest_output)
 
     @property
     def needs_two_fits(self) -> bool:
@@ -120,8 +122,10 @@ class NoiseModel:
             The outputs, in rows, for an input of one at each node.
         """
         # To first order the noise e of the inputs is noise H e of the outputs. Of its covariance H H' we keep the
-        # diagonal: samplers take the noise of different nodes for independent.
-        by_inputs = self.of_inputs**2 * (response**2).sum(0)
+        # diagonal: samplers take the noise of different nodes for independent. A first fit whose response to inputs
+        # that were never made is beyond all bounds tells nothing; outputs, noise included, are known to be bounded.
+        parts = np.minimum(self.of_inputs * np.abs(response), self.largest_output)
+        by_inputs = np.minimum((parts**2).sum(0), self.largest_output**2)
         if self.given is not None:
             return NoiseLevels.of(np.sqrt(self.given**2 + by_inputs), self.n_outputs, is_known=True)
         own = float(np.nanmean(residuals**2)) - float(np.average(by_inputs, weights=self.n_outputs))

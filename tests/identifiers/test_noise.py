@@ -224,6 +224,15 @@ def test_noise_of_inputs_of_a_star_is_found_at_its_hub():
     assert fitted.noise_std_per_node_[0] > 2 * fitted.noise_std_per_node_[1:].max()
 
 
+def test_noise_of_inputs_is_no_larger_than_the_outputs_that_hold_it(ring_known):
+    """A first fit may have any response to an input that was never made."""
+    outputs = np.array([[1.0, -3.0, 2.0, np.nan, 0.5, 1.0]])
+    model = NoiseModel.read(np.full(6, 0.1), 0.5, outputs, ring_known)
+    levels = model.after(np.zeros((1, 6)), np.diag([1e200, 0.2, 0, 0, 0, 0]))
+    relative = levels.relative / levels.relative[2]
+    np.testing.assert_allclose(relative[:3], [np.hypot(0.1, 3.0) / 0.1, np.hypot(0.1, 0.1) / 0.1, 1.0])
+
+
 # Around a fit
 
 
