@@ -25,6 +25,10 @@ _CLOSE_ENOUGH = 5e-3
 _LARGEST_STEP = 2.0
 _N_SHORTENINGS = 6
 _SHORTENING = 0.3
+# What is added to the diagonal, as a share of it, where rounding has made a precision singular.
+_RIDGE = 1e-10
+# The factor of a precision that has none even so: evidence as small as that is no reason to stay at such a graph.
+_NO_VOLUME = 1e100
 # Derivatives are differences over a change by this share of a typical strength, in double precision.
 _PROBE = 1e-6
 
@@ -203,9 +207,9 @@ def fit_strengths(objective: Objective, z: Tensor, theta: Tensor, n_iterations: 
     for iteration in range(n_iterations + 1):
         part = objective.select(left)
         gradient, precision = part.expanded(z[left], theta[left])
-        factor[left], is_singular = torch.linalg.cholesky_ex(precision)
+        factor[left], is_singular = _cholesky(precision)
         step = torch.cholesky_solve(gradient[..., None], factor[left])[..., 0]
-        is_close = ((gradient * step).sum(1).abs() < _CLOSE_ENOUGH) & (is_singular == 0)  # False where it is nan
+        is_close = ((gradient * step).sum(1).abs() < _CLOSE_ENOUGH) & ~is_singular  # False where it is nan
         is_found[left] = is_close & torch.isfinite(cost[left])
         left, step = left[~is_close], step[~is_close]
         if iteration == n_iterations or not len(left):
@@ -216,6 +220,20 @@ def fit_strengths(objective: Objective, z: Tensor, theta: Tensor, n_iterations: 
         if not len(left):
             break
     return LaplaceFit(objective.is_edge, objective.places, objective.is_real, z, theta, factor, is_found)
+
+
+def _cholesky(precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Lower Cholesky factors (chains, n, n), and where (chains,) there is none: one of almost no volume then."""
+    factor, failed = torch.linalg.cholesky_ex(precision)
+    if not bool(failed.any()):
+        return factor, failed > 0
+    # Strengths and theta that only their product tells apart are singular beside a wide prior, up to rounding.
+    diagonal = precision.diagonal(dim1=-2, dim2=-1)
+    ridged, still_failed = torch.linalg.cholesky_ex(precision + torch.diag_embed(_RIDGE * diagonal))
+    is_singular = (failed > 0) & (still_failed > 0)
+    factor = torch.where((failed > 0)[:, None, None], ridged, factor)
+    none = _NO_VOLUME * torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    return torch.where(is_singular[:, None, None], none, factor), is_singular
 
 
 def _step_down(
