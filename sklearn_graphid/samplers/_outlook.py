@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ._laplace import LaplaceFit, Objective
 
-__all__ = ["Outlook", "View", "look_around", "padded", "trimmed"]
+__all__ = ["Outlook", "View", "look_around", "padded", "trimmed", "unseen"]
 
 # How many numbers the derivatives that are looked at together may hold.
 _NUMBERS_AT_ONCE = 2**23
@@ -39,18 +39,30 @@ class View(NamedTuple):
     outlook: Outlook
 
 
+def unseen(fit: LaplaceFit) -> View:
+    """A fit around which no candidate is looked at: for what needs the fit alone, as tables of candidates are large."""
+    none = fit.theta[:, :0]
+    return View(fit, Outlook(none, none, none[..., None], none[..., None]))
+
+
 def look_around(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> View:
     """A fit, and what pairs given by their numbers (candidates,) would do to it."""
     near, n_chains = objective.linearized(fit.mode, fit.theta), len(fit.mode)
-    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    covariance = torch.cholesky_inverse(fit.factor)
+    parts: list[tuple[Tensor, Tensor]] = []
+    # Products of all candidates with all edges are the largest table of a fit, so there is one copy of it.
+    cross = covariance.new_empty(n_chains, len(candidates), covariance.shape[1])
+    n_edges, done = fit.mode.shape[1], 0
     size = max(1, _NUMBERS_AT_ONCE // max(1, near.residuals.numel()))
     for numbers in candidates.split(size):
         derivatives = objective.derivatives(near.changes, fit.theta, numbers.expand(n_chains, -1))
-        with_fitted = derivatives.products(near.by_strengths), derivatives.along_many(near.by_theta)
-        parts.append((derivatives.along(near.residuals), derivatives.squares(), torch.cat(with_fitted, 2)))
-    slope, curvature, cross = (torch.cat(part, 1) for part in zip(*parts, strict=True))
-    covariance = torch.cholesky_inverse(fit.factor)
-    curvature = curvature - ((cross @ covariance) * cross).sum(-1)
+        with_fitted = cross[:, done : done + len(numbers)]
+        with_fitted[..., :n_edges] = derivatives.products(near.by_strengths)
+        with_fitted[..., n_edges:] = derivatives.along_many(near.by_theta)
+        curvature = derivatives.squares() - ((with_fitted @ covariance) * with_fitted).sum(-1)
+        parts.append((derivatives.along(near.residuals), curvature))
+        done += len(numbers)
+    slope, curvature = (torch.cat(part, 1) for part in zip(*parts, strict=True))
     own_slope, own_curvature = (fit.spread(part)[:, candidates] for part in _of_edges(objective, fit, covariance))
     is_edge = fit.is_edge[:, candidates]
     slope, curvature = torch.where(is_edge, own_slope, slope), torch.where(is_edge, own_curvature, curvature)
@@ -81,6 +93,8 @@ def padded(view: View, n_edges: int) -> View:
     diagonal = factor.diagonal(dim1=-2, dim2=-1)
     diagonal[:, -n_more:] = 1.0
     covariance = pad(outlook.covariance, (0, n_more, 0, n_more))
+    of_edges, of_theta = outlook.cross.split([fit.mode.shape[1], n_parameters], -1)
+    zeros = of_edges.new_zeros(1, 1, 1).expand(*of_edges.shape[:2], n_more)
     return View(
         fit._replace(
             places=pad(fit.places, (0, n_more)),
@@ -89,7 +103,8 @@ def padded(view: View, n_edges: int) -> View:
             factor=factor[:, order][:, :, order],
         ),
         outlook._replace(
-            cross=pad(outlook.cross, (0, n_more))[..., order], covariance=covariance[:, order][:, :, order]
+            cross=torch.cat([of_edges, zeros, of_theta], -1),
+            covariance=covariance[:, order][:, :, order],
         ),
     )
 

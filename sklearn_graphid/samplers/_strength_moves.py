@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ._gains import Change, followed, gains_of_flips, gains_of_swaps
 from ._kernel import RandomSource
-from ._outlook import View, padded, trimmed
+from ._outlook import View, padded, trimmed, unseen
 from ._per_chain import replaced, selected, where
 from ._strength_posterior import Position, StrengthPosterior
 
@@ -96,7 +96,9 @@ class _Offer(NamedTuple):
 
     moves: _Flips | _Swaps
     move: Tensor  # (chains,)
-    z: Tensor  # (chains,) of the edge that comes
+    change: Change  # what it changes
+    z: Tensor  # (chains, free pairs) where its fit starts
+    theta: Tensor  # (chains, parameters) where its fit starts
     log_share: Tensor  # (chains,) log-probability that this move is drawn and tried
     log_threshold: Tensor  # (chains,) it is accepted if its log-ratio is above
 
@@ -115,13 +117,14 @@ def swap(posterior: StrengthPosterior, position: Position, rng: RandomSource) ->
 def leap(posterior: StrengthPosterior, position: Position) -> Position:
     """Flip many pairs of a chain at once, where its evidence rises by it. On the way to the draws only: no draw."""
     gains, z = gains_of_flips(posterior, position.view)
-    n_flipped = ((gains > _PROMISING).sum(1, keepdim=True) + 1) // 2
+    room = (posterior.most_edges - position.view.fit.is_edge.sum(1, keepdim=True)).clamp_min(0)
+    n_flipped = torch.minimum(((gains > _PROMISING).sum(1, keepdim=True) + 1) // 2, room)
     chosen = (n_flipped[:, 0] > 1).nonzero()[:, 0]
     if not len(chosen):
         return position
     ranks = gains.argsort(dim=1, descending=True).argsort(dim=1)
     is_flipped, candidates = (ranks < n_flipped)[chosen], posterior.candidates
-    some, old = posterior.select(chosen), selected(position, chosen)
+    some, old = posterior.select(chosen), selected(_without_outlook(position), chosen)
     is_edge, start = old.view.fit.is_edge.clone(), old.view.fit.spread(old.view.fit.mode)
     is_added = is_flipped & ~is_edge[:, candidates]
     start[:, candidates] = torch.where(is_added, z[chosen], start[:, candidates])
@@ -144,7 +147,7 @@ def redraw_strengths(posterior: StrengthPosterior, position: Position, kept: flo
     normal, threshold = rng.normal(position.deviation.shape[1]), rng.uniform()
     new = posterior.at(position.view, kept * position.deviation + (1 - kept**2) ** 0.5 * normal)
     gain, gaussian = new.log_density - position.log_density, new.deviation**2 - position.deviation**2
-    return where(threshold.log() < gain + 0.5 * gaussian.sum(1), new, position)
+    return _accepted(threshold.log() < gain + 0.5 * gaussian.sum(1), new, position)
 
 
 def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
@@ -155,7 +158,17 @@ def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSourc
     counts = torch.cat([fit.is_edge, is_free.expand_as(position.deviation[:, n_free:])], 1)
     place = _drawn(torch.where(counts, 0.0, -torch.inf).to(step), which)
     new = posterior.at(position.view, position.deviation.scatter_add(1, place[:, None], step[:, None]))
-    return where(threshold.log() < new.log_density - position.log_density, new, position)
+    return _accepted(threshold.log() < new.log_density - position.log_density, new, position)
+
+
+def _accepted(is_accepted: Tensor, new: Position, position: Position) -> Position:
+    """New deviations where they are accepted; what is seen from the graph stays as it is."""
+    deviation = where(is_accepted, new.deviation, position.deviation)
+    return Position(position.view, deviation, where(is_accepted, new.log_density, position.log_density))
+
+
+def _without_outlook(position: Position) -> Position:
+    return position._replace(view=unseen(position.view.fit))
 
 
 def _moved(posterior: StrengthPosterior, position: Position, moves: _Flips | _Swaps, rng: RandomSource) -> Position:
@@ -169,8 +182,11 @@ def _moved(posterior: StrengthPosterior, position: Position, moves: _Flips | _Sw
     chosen = is_tried.nonzero()[:, 0]
     if not len(chosen):
         return position
-    offer = _Offer(moves, move, _at(z, move), _at(log_shares, move) + log_worth, log_threshold)
-    accepted, new = _tried(posterior.select(chosen), selected(position, chosen), selected(offer, chosen))
+    change = moves.change(posterior, move, _at(z, move))
+    start = followed(posterior, position.view, change)
+    offer = _Offer(moves, move, change, *start, _at(log_shares, move) + log_worth, log_threshold)
+    bare = selected(_without_outlook(position), chosen)
+    accepted, new = _tried(posterior.select(chosen), bare, selected(offer, chosen))
     return _updated(position, chosen[accepted], new)
 
 
@@ -186,9 +202,8 @@ def _updated(position: Position, chains: Tensor, new: Position) -> Position:
 
 def _tried(posterior: StrengthPosterior, position: Position, offer: _Offer) -> tuple[Tensor, Position]:
     """The numbers of the chains whose move is accepted, and where these are then."""
-    (moves, move, z, log_share, log_threshold), is_edge = offer, position.view.fit.is_edge
-    change = moves.change(posterior, move, z)
-    fit = posterior.fit(change.of(is_edge, posterior.candidates), *followed(posterior, position.view, change))
+    (moves, move, change, *start, log_share, log_threshold), is_edge = offer, position.view.fit.is_edge
+    fit = posterior.fit(change.of(is_edge, posterior.candidates), *start)
     deviation = moves.carried(posterior, position.deviation, change)
     log_density = posterior.log_density(fit, deviation)
     excess = log_density - position.log_density - log_share - log_threshold

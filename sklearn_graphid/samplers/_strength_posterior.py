@@ -47,6 +47,7 @@ class StrengthPosterior(NamedTuple):
     # On the way to the draws, graphs are weighed by Laplace's evidence instead, as strengths that a few edges too many
     # leave undetermined are no Gaussian.
     is_on_the_way: bool
+    most_edges: int  # of a chain, beyond which not many are added at once
 
     def select(self, chains: Tensor) -> StrengthPosterior:
         """That of some of the chains."""

@@ -22,7 +22,7 @@ from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
 from ._laplace import Conditions, Objective, fit_strengths, strengths_of
-from ._outlook import View
+from ._outlook import View, unseen
 from ._per_chain import selected
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
@@ -59,8 +59,12 @@ _CHAINS_PER_FIT = 4
 _CUTS = (0.1, 0.4)
 # Sizes of strengths that are tried where filter and data determine them: two in each power of ten.
 _LOG_SIZES, _N_SIZES = (-12.0, 12.0), 49
-# Multiplications for the normal equations of all pairs beyond which chains start without that fit.
+# Multiplications for the normal equations of all pairs beyond which chains start without that fit, from graphs in which
+# a node has so many unknown edges on average at most. Leaps add what the data ask for.
 _LARGEST_WORK = 3e10
+_EDGES_PER_NODE_AT_START = 4.0
+# Tables of all pairs with all edges may hold so many numbers for each chain, or twice those of the start: 32 MB.
+_NUMBERS_PER_CHAIN = 2**22
 
 
 class StrengthState(NamedTuple):
@@ -125,6 +129,11 @@ class StrengthKernel(Kernel):
     def resumed(self) -> StrengthKernel:
         return replace(self, n_sweeps=max(1, round(_SHARE_OF_SWEEPS_RESUMED * self.n_sweeps)), resumes=True)
 
+    @staticmethod
+    def most_edges(n_nodes: int, n_unknown: int, directed: bool) -> int:
+        """How many unknown pairs a chain may have as edges before it takes no more of them than one at a time."""
+        return max(_NUMBERS_PER_CHAIN // max(1, n_unknown), 2 * _edges_at_start(n_nodes, directed))
+
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
         n_chains, n_free = len(chain.theta), problem.space.n_free
         odds = GraphOdds.of(problem, denoise, self.sigma, self.n_parts, self.has_independent_pairs, n_chains)
@@ -138,7 +147,7 @@ class StrengthKernel(Kernel):
             odds = odds.asked(is_edge, self.n_parts, rng)
         posterior = self._posterior(problem, odds, law, noise_std, is_on_the_way=True)
         deviation = rng.normal(n_free + theta.shape[1])
-        position = posterior.at(posterior.seen_from(posterior.fit(is_edge, z, theta)), deviation)
+        position = posterior.at(unseen(posterior.fit(is_edge, z, theta)), deviation)
         origin = torch.arange(n_chains, device=theta.device)
         return StrengthState(self._chain(posterior, position), position, law, odds, seen, origin, 0)
 
@@ -180,6 +189,7 @@ class StrengthKernel(Kernel):
             trust=trust_of(odds.denoise),
             density=density_of(odds.denoise),
         )
+        position = position._replace(view=unseen(fit))  # the next sweep has other conditions
         state = StrengthState(chain, position, law, odds, state.seen, state.origin, state.n_sweeps + 1)
         if is_on_the_way:
             state = _restarted(state, log_evidence, rng.uniform())
@@ -194,9 +204,9 @@ class StrengthKernel(Kernel):
         self, problem: Problem, odds: GraphOdds, law: StrengthLaw, noise_std: Tensor, is_on_the_way: bool
     ) -> StrengthPosterior:
         everything = torch.arange(problem.space.n_free, device=noise_std.device)
-        return StrengthPosterior(
-            problem, self.slab, _conditions(problem, law, noise_std), odds, everything, is_on_the_way
-        )
+        conditions = _conditions(problem, law, noise_std)
+        most_edges = problem.n_certain + self.most_edges(problem.n_nodes, problem.n_unknown, problem.space.directed)
+        return StrengthPosterior(problem, self.slab, conditions, odds, everything, is_on_the_way, most_edges)
 
     def _chain(self, posterior: StrengthPosterior, position: Position) -> ChainState:
         z, theta = posterior.parameters(position.view.fit, position.deviation)
@@ -253,7 +263,7 @@ class StrengthKernel(Kernel):
             strengths, theta, noise_std = (part[source] for part in relaxed)
             is_edge = strengths.abs() > (cuts * _usual(strengths, share))[:, None]
         else:
-            is_edge = rng.uniform(n_free) < share
+            is_edge = rng.uniform(n_free) < share * _thinning(problem, share * odds.is_uncertain)
         z = self.slab.number(torch.where(strengths == 0, usual, strengths))
         return is_edge | ~odds.is_uncertain, z, theta, noise_std
 
@@ -353,6 +363,16 @@ def _is_unit_free(problem: Problem, strengths: Tensor, theta: Tensor) -> bool:
     regressors = (jacobian * problem.measured[..., None]).flatten(0, 2)
     left = change - regressors @ (torch.linalg.pinv(regressors) @ change)
     return bool(left.norm() <= 1e-3 * change.norm())
+
+
+def _thinning(problem: Problem, share: Tensor) -> Tensor:
+    """Factor (chains, 1) by which edges have to be fewer than expected for a start from a sparse graph."""
+    wanted = _edges_at_start(problem.n_nodes, problem.space.directed)
+    return (wanted / share.sum(1, keepdim=True).clamp_min(wanted)).to(share)
+
+
+def _edges_at_start(n_nodes: int, directed: bool) -> int:
+    return round(_EDGES_PER_NODE_AT_START * n_nodes * (1.0 if directed else 0.5))
 
 
 def _usual(strengths: Tensor, share: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.model_selection import GridSearchCV
@@ -16,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_graphid import (
     AdamSystemIdentifier,
     ConstrainedLeastSquaresIdentifier,
+    ErdosRenyiPrior,
     KnownEdges,
     LangevinSystemIdentifier,
     LikelihoodLangevinIdentifier,
@@ -23,8 +25,10 @@ from sklearn_graphid import (
     SmoothSignalIdentifier,
 )
 from sklearn_graphid.datasets import hide_edges
-from sklearn_graphid.filters import PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.filters import ARMAFilter, CallableFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import GraphicalLassoIdentifier, RobustFilterIdentifier
+from sklearn_graphid.identifiers._edge_weights import summarize_weights, weight_intervals
+from sklearn_graphid.samplers import _strengths
 
 N_NODES = 8
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(N_NODES, 4, 0.3, seed=0))
@@ -424,3 +428,73 @@ def test_known_strengths_that_would_not_be_used_are_refused(identifier):
     # The way out that the message names; that the model is then wrong is another matter.
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         identifier.fit(X, Y, KnownEdges(known.mask, known.values, known.names, directed=known.directed))
+
+
+# Small, empty and strange
+
+
+def first_plus_edges(adjacency, theta):
+    """A filter of the user's that reads the first matrix of its batch."""
+    scale = 1.0 + 0.0 * adjacency[0, 0, 0]
+    return scale * torch.eye(adjacency.shape[-1]) + theta[:, :, None] * adjacency
+
+
+FILTERS = {
+    "arma": ARMAFilter(1, 0),
+    "polynomial": FIRST_ORDER,
+    "callable": CallableFilter(first_plus_edges, batched=True),
+}
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(
+    ("edge_weights", "filter"),
+    [("positive", "heat"), *((kind, filter) for kind in ("positive", "signed") for filter in FILTERS)],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # one experiment decides nothing
+def test_graphs_without_edges_are_no_trouble(filter, edge_weights, directed):
+    """Outputs that are inputs: chains lose all their edges, and what is fitted for no edge is asked for nothing."""
+    filter = FILTERS.get(filter, filter)
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(2, 3))
+        settings = {"n_chains": 2, "n_sweeps": 2, "random_state": seed}
+        identifier = LangevinSystemIdentifier(filter, edge_weights=edge_weights, directed=directed, **settings)
+        identifier.fit(X, X)
+        np.testing.assert_array_equal(identifier.weights_ != 0, identifier.adjacency_ == 1)
+
+
+@pytest.mark.parametrize("gain", [3.0, -1.0])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_data_that_are_not_heat_are_fitted_badly_with_a_warning(gain):
+    """Heat neither grows nor changes its sign, so that the best time is none at all, or all of it."""
+    X = np.random.default_rng(0).normal(size=(15, 5))
+    identifier = LangevinSystemIdentifier("heat", edge_weights="positive", **QUICK)
+    with pytest.warns(UserWarning, match="times what ridge regression leaves"):
+        identifier.fit(X, gain * X)
+    assert np.isfinite(identifier.predict(X)).all()
+
+
+def test_every_edge_has_a_weight_and_those_of_one_draw_no_interval():
+    """Three pairs: one in two draws, one in a single one, one in none; probabilities are means over more graphs."""
+    known = KnownEdges(np.eye(3, dtype=bool), np.zeros((3, 3)))
+    strengths = np.array([[2.0, 3.0, 0.0], [4.0, 0.0, 0.0]])
+    complete = 1 - np.eye(3, dtype=int)
+    weights = summarize_weights(strengths, known, complete).mean
+    np.testing.assert_allclose(weights[np.triu_indices(3, 1)], [3.0, 3.0, np.median([2.0, 3.0, 4.0])])
+    ends = weight_intervals(strengths, known, complete, 0.5)
+    np.testing.assert_allclose(ends[0, 1], np.quantile([2.0, 4.0], [0.25, 0.75]))
+    assert np.isnan(ends[[0, 1], [2, 2]]).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_large_graphs_begin_sparse_and_stay_within_their_tables(monkeypatch):
+    """Beyond the size of a fit of all pairs, a start from the prior would have tables of pairs times pairs."""
+    monkeypatch.setattr(_strengths, "_LARGEST_WORK", 0.0)
+    monkeypatch.setattr(_strengths, "_NUMBERS_PER_CHAIN", 1)
+    n_nodes = 20
+    X = np.random.default_rng(0).normal(size=(3, n_nodes))
+    settings = {"n_chains": 2, "n_sweeps": 2, "random_state": 0, "edge_weights": "positive"}
+    identifier = LangevinSystemIdentifier(FIRST_ORDER, ErdosRenyiPrior(0.9), **settings).fit(X, X @ np.ones((20, 20)))
+    n_moves = 2 * 8
+    most = 2 * 2 * n_nodes + n_moves  # twice four edges per node, of two nodes each, and what single moves add
+    assert identifier._draws.graphs.sum(-1).max() <= most

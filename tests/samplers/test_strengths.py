@@ -22,8 +22,9 @@ from sklearn_graphid import ErdosRenyiPrior, KnownEdges, LangevinSystemIdentifie
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem
-from sklearn_graphid.samplers._laplace import Conditions, Objective, fit_strengths, strengths_of
+from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem, _outlook
+from sklearn_graphid.samplers._laplace import Conditions, Objective, _cholesky, fit_strengths, strengths_of
+from sklearn_graphid.samplers._outlook import look_around
 from sklearn_graphid.samplers._slabs import StrengthLaw
 from sklearn_graphid.samplers._strengths import StrengthKernel
 
@@ -305,3 +306,32 @@ def test_known_strengths_decide_the_signs_of_all_others(random_state):
     ).fit(X, Y, known)
     # A standard error of the ten strengths is .06 or less.
     np.testing.assert_allclose(identifier.weights_, weights, atol=0.35)
+
+
+def test_matrices_that_are_singular_by_rounding_still_have_a_factor():
+    """A direction of no precision at all is one of a ten thousand millionth; what is no number is not factorised."""
+    column = torch.tensor([[3.0, 4.0]]).double()
+    regular, singular = torch.tensor([[4.0, 2.0], [2.0, 5.0]]).double(), column.mT @ column
+    factor, is_singular = _cholesky(torch.stack([regular, singular, torch.full((2, 2), torch.nan).double()]))
+    assert is_singular.tolist() == [False, False, True]
+    np.testing.assert_allclose(factor[0], np.linalg.cholesky(regular))
+    np.testing.assert_allclose(factor[1] @ factor[1].mT, singular, rtol=1e-9)
+    assert torch.isfinite(torch.cholesky_inverse(factor)).all()
+
+
+def test_candidates_may_be_looked_at_in_parts(monkeypatch):
+    """The same tables, whether made at once or pair by pair."""
+    question = QUESTIONS["heat"]
+    problem = Problem.from_numpy(
+        question.X, question.Y, question.known, question.filter, torch.device("cpu"), torch.float64, has_strengths=True
+    )
+    n_free, slab = problem.space.n_free, LogNormalSlab()
+    law = StrengthLaw(*(torch.tensor([value, value]).double() for value in (0.1, 0.8)))
+    noise_std, precision = torch.full((2,), question.noise_std).double(), torch.ones(2, 1).double()
+    is_edge = torch.arange(n_free) % 2 == torch.tensor([[0], [1]])
+    objective = Objective.of(problem, slab, Conditions(law, noise_std, precision), is_edge)
+    fit = fit_strengths(objective, torch.zeros(2, n_free).double(), torch.ones(2, 1).double(), n_iterations=20)
+    at_once = look_around(objective, fit, torch.arange(n_free)).outlook
+    monkeypatch.setattr(_outlook, "_NUMBERS_AT_ONCE", 1)
+    for one, other in zip(look_around(objective, fit, torch.arange(n_free)).outlook, at_once, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
