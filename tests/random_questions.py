@@ -189,14 +189,32 @@ def present(rng, system, x_named):
     Y, observed_nodes, y_nodes, y_kind = present_outputs(rng, system, x_nodes, x_named)
     known, known_kind = present_known(rng, system, x_nodes, x_named)
     description = f"X {x_kind}; {y_kind}; known part as {known_kind}"
-    parameters = {"observed_nodes": observed_nodes, "filter": filter_for_columns(system.filter, x_nodes)}
+    filter = filter_for_columns(rng, system, x_nodes, node_names(X, known))
+    parameters = {"observed_nodes": observed_nodes, "filter": filter}
     return Arguments(X, Y, known, parameters, x_nodes, y_nodes, description)
 
 
-def filter_for_columns(filter, x_nodes):
-    """The filter, with the grounded node as the number of its column."""
+def node_names(X, known):
+    """Names of the nodes, as columns of X have them or else the known part has; None where neither has."""
+    if hasattr(X, "columns"):
+        return list(X.columns)
+    for part in known.values():
+        if isinstance(part, nx.Graph):
+            return list(part.nodes)
+        names = part.names if isinstance(part, KnownEdges) else getattr(part, "columns", None)
+        if names is not None:
+            return list(names)
+    return None
+
+
+def filter_for_columns(rng, system, x_nodes, names):
+    """The filter, with the grounded node by its name or as the number of its column."""
+    filter = system.filter
     if getattr(filter, "ground", None) is None:
         return filter
+    name = system.names[filter.ground]
+    if names is not None and (isinstance(names[0], int | np.integer) or (name in names and rng.random() < 0.5)):
+        return clone(filter).set_params(ground=name)
     return clone(filter).set_params(ground=list(x_nodes).index(filter.ground))
 
 
@@ -210,7 +228,7 @@ LINEAR = identifiers.ConstrainedLeastSquaresIdentifier
 def kinds_of_identifiers(system):
     """Those that can be asked about a system: not all know directions, strengths or all filters."""
     sampling = [SAMPLING[0]] * 8 + [SAMPLING[1]] * 2
-    if system.given_weights is not None:
+    if system.given_weights is not None or system.filter.fixed:
         return sampling
     if system.directed:
         return [*sampling, identifiers.AdamSystemIdentifier]

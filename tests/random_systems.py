@@ -206,6 +206,10 @@ class RandomSystem:
         if rng.random() < 0.15:  # data of another process
             filter, _ = draw_filter(rng, weights, directed)
             is_told &= filter.allows_negative_strengths | (weights > 0)
+        elif rng.random() < 0.15:  # parameters that are known
+            known = rng.random(len(theta)) < 0.6
+            names = np.array(filter.parameter_names())[known].tolist()
+            filter.fixed = dict(zip(names, theta[known].tolist(), strict=True))
         return cls(
             draw_names(rng, n_nodes),
             directed,

@@ -91,6 +91,8 @@ def check_graph(system, arguments, identifier):
         np.testing.assert_array_equal(matrix[known], in_order(system.adjacency, order)[known])
     assert np.isfinite(identifier.theta_).all()
     assert identifier.theta_.shape == (identifier.filter_.n_parameters(),)
+    for place, value in system.filter.fixed_values().items():
+        assert identifier.theta_[place] == pytest.approx(value)
     assert np.isfinite(identifier.noise_std_)
     assert identifier.noise_std_ >= 0
 
@@ -188,6 +190,7 @@ def check_measurements(system, arguments, identifier):
         probabilities = identifier.outlier_probabilities_
         np.testing.assert_array_equal(np.isnan(probabilities), np.isnan(system.Y[:, arguments.x_nodes]))
         assert ((probabilities >= 0) & (probabilities <= 1) | np.isnan(probabilities)).all()
+        assert len(identifier.suspect_outputs()) == (probabilities > 0.5).sum()
 
 
 def check_posterior(system, arguments, identifier):

@@ -41,7 +41,7 @@ _LARGEST_RATIO = 1.05
 _LARGEST_MISFIT = 2.0
 _MISFIT = (
     "the filter does not explain all of the outputs: at pairs known not to be edges, {} times what noise would leave "
-    "looks like edges. Probabilities and intervals allow for as much at unknown pairs; try a better filter."
+    "looks like edges. Probabilities and intervals allow for it; try a better filter."
 )
 # A residual of so many standard deviations is an outlier ...
 _FEWEST_DEVIATIONS = 6.0
