@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from .._utils._findings import Finding, number
@@ -29,6 +30,7 @@ __all__ = [
     "offset_p_value",
     "residual_dependence",
     "ridge_error",
+    "rows_without_copies",
 ]
 
 # Residuals that are so much smaller or larger than the noise level that was given are inconsistent with it ...
@@ -67,6 +69,7 @@ def ridge_error(inputs: FloatArray, outputs: FloatArray) -> float:
     A graph filter that is linear in its input is a matrix, and ridge regression fits any matrix. It knows no graph, so
     it predicts an experiment that it has not seen no better than the noise allows, and worse where there are few
     experiments. An identified system whose noise is well above this error leaves out something that is in the data.
+    Experiments with the same inputs are left out together: a copy would tell what its original is.
 
     Parameters
     ----------
@@ -76,31 +79,40 @@ def ridge_error(inputs: FloatArray, outputs: FloatArray) -> float:
     Returns
     -------
     float
-        For the best of several penalties; nan with fewer than three experiments.
+        For the best of several penalties; nan with fewer than three different experiments.
     """
     measured = ~np.isnan(outputs)
+    groups = np.unique(inputs, axis=0, return_inverse=True)[1].ravel()
     squares, n_left_out = np.zeros(len(_PENALTIES)), 0
     # Nodes that were measured in the same experiments share one decomposition.
     patterns, members = np.unique(measured, axis=1, return_inverse=True)
     for pattern, rows in enumerate(patterns.T):
         columns = np.flatnonzero(members.ravel() == pattern)
-        if rows.sum() < 3:
+        if len(np.unique(groups[rows])) < 3:
             continue
-        squares += _left_out_squares(inputs[rows], outputs[np.ix_(rows, columns)])
+        squares += _left_out_squares(inputs[rows], outputs[np.ix_(rows, columns)], groups[rows])
         n_left_out += int(rows.sum()) * len(columns)
     return float(np.sqrt(squares.min() / n_left_out)) if n_left_out else float("nan")
 
 
-def _left_out_squares(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
-    """Sum of squared errors of experiments that are left out one at a time, for each penalty, in closed form."""
+def _left_out_squares(inputs: FloatArray, outputs: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
+    """Sum of squared errors of groups of equal inputs that are left out one at a time, for each penalty.
+
+    With r the residuals of a group of m and h the leverage of each of them, those of the fit without the group are
+    (I - h 1 1')^-1 r = r + h / (1 - m h) (1'r) 1, where 1 is a vector of ones.
+    """
     left, singular, _ = np.linalg.svd(inputs, full_matrices=False)
     projected = left.T @ outputs
+    _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     squares = []
     for penalty in _PENALTIES * max(float(singular[0]) ** 2, np.finfo(float).tiny):
         shrinkage = singular**2 / (singular**2 + penalty)
         leverage = (left**2 * shrinkage).sum(1)
         residuals = outputs - left @ (shrinkage[:, None] * projected)
-        squares.append(float(((residuals / (1 - leverage)[:, None].clip(1e-12)) ** 2).sum()))
+        sums = np.zeros((len(sizes), outputs.shape[1]))
+        np.add.at(sums, groups, residuals)
+        factor = leverage / (1 - sizes[groups] * leverage).clip(1e-12)
+        squares.append(float(((residuals + factor[:, None] * sums[groups]) ** 2).sum()))
     return np.array(squares)
 
 
@@ -212,6 +224,15 @@ def largest_residual(residuals: FloatArray, noise: FloatArray | None = None) -> 
     return LargestResidual(int(row), int(node), float(deviations[row, node]), float(p_values[row, node]), n_outliers)
 
 
+def rows_without_copies(inputs: FloatArray, outputs: FloatArray) -> npt.NDArray[np.intp]:
+    """The first of all experiments that are equal in inputs and outputs, in their order.
+
+    A copy of an experiment repeats its noise, which F tests would take for a pattern.
+    """
+    both = np.hstack([inputs, np.nan_to_num(outputs), np.isnan(outputs)])
+    return np.sort(np.unique(both, axis=0, return_index=True)[1])
+
+
 def is_significant(p_value: float) -> bool:
     """Whether a p-value is too small for chance."""
     return p_value < _SIGNIFICANT
@@ -229,10 +250,11 @@ def assess_fit(
     Where the noise differs from node to node, by `relative_noise` (nodes,), residuals count in units of it.
     """
     noise = np.ones(outputs.shape[1]) if relative_noise is None else relative_noise
+    once = rows_without_copies(inputs, outputs)
     return {
         "residual_std": float(np.sqrt(np.nanmean((residuals / noise) ** 2))),
         "ridge_error": ridge_error(inputs, outputs),
-        "p_value_residuals": residual_dependence(inputs, residuals, adjacency, noise),
+        "p_value_residuals": residual_dependence(inputs[once], residuals[once], adjacency, noise),
     }
 
 

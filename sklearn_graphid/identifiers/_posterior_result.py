@@ -29,6 +29,7 @@ from ._fit_quality import (
     largest_residual,
     offset_p_value,
     residual_dependence,
+    rows_without_copies,
 )
 from ._mixing import diagnose, mixing_findings
 from ._result import Identification
@@ -274,7 +275,8 @@ def _median_p_value(
 ) -> float:
     """The median of a p-value over draws, each a graph with its residuals."""
     inputs, noise = task.experiments.inputs, task.noise.relative
-    return float(np.median([test(inputs, residuals, matrix, noise) for matrix, residuals in drawn]))
+    rows = rows_without_copies(inputs, task.experiments.outputs)
+    return float(np.median([test(inputs[rows], residuals[rows], matrix, noise) for matrix, residuals in drawn]))
 
 
 def was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:

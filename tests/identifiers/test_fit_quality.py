@@ -13,7 +13,7 @@ import pytest
 from scipy import linalg, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_predict
+from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, LeaveOneOut, cross_val_predict
 
 from sklearn_graphid import LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
@@ -53,6 +53,34 @@ def test_ridge_error_is_that_of_leaving_out(n_experiments):
     assert ridge_error(X, Y) <= min(errors) * (1 + 1e-6)
     best = RidgeCV(penalties, fit_intercept=False).fit(X, Y)
     assert ridge_error(X, Y) == pytest.approx(np.sqrt(-best.best_score_), rel=1e-3)
+
+
+@pytest.mark.parametrize("n_copies", [[10] * 20, [1, 2, 5, 1] * 5], ids=["all", "some"])
+def test_ridge_error_leaves_out_equal_inputs_together(n_copies):
+    X, Y = data(20, 1.0)
+    groups = np.repeat(np.arange(20), n_copies)
+    # Half of the noise is repeated with the inputs, and half is new.
+    X, Y = X[groups], Y[groups] + np.random.default_rng(0).normal(size=(len(groups), Y.shape[1]))
+    penalties = np.logspace(-10, 2, 25) * np.linalg.norm(X, 2) ** 2
+    errors = []
+    for penalty in penalties[8:]:
+        ridge = Ridge(alpha=penalty, fit_intercept=False)
+        predicted = cross_val_predict(ridge, X, Y, groups=groups, cv=LeaveOneGroupOut())
+        errors.append(np.sqrt(np.mean((Y - predicted) ** 2)))
+    assert ridge_error(X, Y) == pytest.approx(min(errors), rel=1e-6)
+    assert np.isnan(ridge_error(X[groups < 2], Y[groups < 2]))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_copies_of_experiments_change_no_test():
+    """Copies repeat the noise: what ridge regression leaves, and residuals that look like a pattern or an offset."""
+    X, Y = data(20, 0.3)
+    fitted = fit("heat", np.tile(X, (10, 1)), np.tile(Y, (10, 1)))
+    once = fit("heat", X, Y).diagnostics_
+    for name in ("p_value_residuals", "p_value_offsets"):
+        assert fitted.diagnostics_[name] > 0.001, name  # one correct system in a thousand is below
+    assert fitted.diagnostics_["ridge_error"] == pytest.approx(once["ridge_error"], rel=1e-6)
+    assert not any(finding.category is UserWarning and finding.severity == "trouble" for finding in fitted._findings)
 
 
 def test_ridge_error_leaves_out_what_was_not_measured():
