@@ -71,8 +71,16 @@ def check_strengths(
 
 
 def merge_directions(partial: FloatArray, name: str) -> FloatArray:
-    """Make a symmetric matrix from one that may give a pair in one direction only, with nan in the other."""
+    """Return the matrix, exactly symmetric; nan must be in both entries of a pair or in none."""
     first, second = partial, partial.T
+    one_way = np.argwhere(np.isnan(first) & ~np.isnan(second))
+    if len(one_way):
+        i, j = one_way[0]
+        raise ValueError(
+            f"{name} is not symmetric: entry ({i}, {j}) is nan, which means unknown, but entry ({j}, {i}) is "
+            f"{partial[j, i]:g}; expected nan in both or in none. If {name} is meant to hold every pair once, pass "
+            f"numpy.fmax({name}, {name}.T). {DIRECTED_HINT}"
+        )
     # nan is never further apart than anything.
     apart = np.abs(first - second) > 1e-6 * np.maximum(np.abs(first), np.abs(second))
     if apart.any():
@@ -82,7 +90,7 @@ def merge_directions(partial: FloatArray, name: str) -> FloatArray:
             f"{partial[j, i]:g}; expected an undirected graph. {DIRECTED_HINT}"
         )
     # Both ways differ by rounding at most; one of them stands for the pair, so that the result is exactly symmetric.
-    upper = np.triu(np.where(np.isnan(first), second, first))
+    upper = np.triu(first)
     merged: FloatArray = upper + np.triu(upper, 1).T
     return merged
 

@@ -129,7 +129,7 @@ class KnownEdges:
     def from_array(cls, partial: Any, weighted: bool = False, directed: bool = False) -> KnownEdges:
         """Read a matrix that holds 0 or 1 where the pair is known and nan where it is unknown.
 
-        In an undirected graph a pair may be given in one direction only, with nan in the other.
+        In an undirected graph the two entries of a pair must agree, also where they are nan.
 
         Parameters
         ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from dataclasses import FrozenInstanceError
 
 import networkx as nx
@@ -65,9 +66,18 @@ def test_one_node_has_no_pairs():
     np.testing.assert_array_equal(alone.fill([]), [[0.0]])
 
 
-def test_one_direction_is_enough():
-    one_way = np.where(np.tril(FULL_MASK, -1), NAN, PARTIAL)
-    assert_same(KnownEdges.from_array(one_way), KnownEdges.from_array(PARTIAL))
+@pytest.mark.parametrize("hidden", [[(0, 1)], [(1, 0)], [(0, 1), (0, 2), (1, 2)]])
+def test_nan_in_one_triangle_only_is_refused(hidden):
+    """It may mean an unknown pair, or a pair that is given once; a mask like this is refused, too."""
+    one_way = TRIANGLE.astype(float)
+    one_way[tuple(np.transpose(hidden))] = NAN
+    message = rf"entry {re.escape(str(hidden[0]))} is nan, which means unknown, but entry .* is 1; expected nan in both"
+    with pytest.raises(ValueError, match=message):
+        KnownEdges.from_array(one_way)
+    with pytest.raises(ValueError, match="mask is not symmetric"):
+        KnownEdges(~np.isnan(one_way), TRIANGLE)
+    np.testing.assert_array_equal(KnownEdges.from_array(np.fmax(one_way, one_way.T)).to_array(), TRIANGLE)
+    assert KnownEdges.from_array(one_way, directed=True).n_unknown == len(hidden)
 
 
 def test_masked_entries_are_unknown(known):

@@ -49,7 +49,6 @@ def weighted_graph(weight="weight"):
         STORED,
         np.where(MASK, STRENGTHS, 7.0),  # what unknown pairs hold is ignored
         np.where(MASK, STRENGTHS, np.inf),
-        np.where(np.tril(EDGES), NAN, STRENGTHS),  # one direction is enough
         STRENGTHS.tolist(),
         sparse.csr_array(np.nan_to_num(STRENGTHS)),
         pd.DataFrame(STRENGTHS),
@@ -130,7 +129,12 @@ def test_an_array_of_strengths_is_read_and_written():
     np.testing.assert_array_equal(known.to_array(weighted=True), STRENGTHS)
     np.testing.assert_array_equal(known.to_array(), np.where(MASK, EDGES, NAN))
     one_way = np.where(np.tril(np.ones((4, 4)), -1) == 1, NAN, STRENGTHS)
-    assert_same(KnownEdges.from_array(one_way, weighted=True), known)
+    for read in (
+        lambda: KnownEdges.from_array(one_way, weighted=True),
+        lambda: KnownEdges(MASK, EDGES, weights=one_way),
+    ):
+        with pytest.raises(ValueError, match=r"is not symmetric.*expected nan in both or in none"):
+            read()
 
 
 def test_an_array_of_strengths_that_is_not_called_one_is_refused_with_the_way_out():
