@@ -32,6 +32,7 @@ from ._columns import (
     match_outputs,
     names_of_columns,
     names_of_outputs,
+    refuse_missing_inputs,
     row_order,
     warn_of_doubtful_data,
     warn_of_unnamed_columns,
@@ -239,7 +240,8 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         self._names_of_inputs = names_of_columns(X, "X")
         output_names = names_of_outputs(Y, self._names_of_inputs)
         X, Y = as_numbers(X, "X"), as_numbers(Y, "Y")
-        X = validate_data(self, X, dtype=np.float64)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        refuse_missing_inputs(X, self._names_of_inputs)
         Y = check_array(
             Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y"
         )
@@ -268,7 +270,9 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
             order = node_order(names, self._names_of_inputs, "X", "X at fit")
             if order is not None:
                 raise ValueError("X has its columns in another order than at fit; expected the same order.")
-        inputs: FloatArray = validate_data(self, as_numbers(X, "X"), dtype=np.float64, reset=False)
+        numbers = as_numbers(X, "X")
+        inputs: FloatArray = validate_data(self, numbers, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        refuse_missing_inputs(inputs, names)
         return inputs
 
     _output_rows = staticmethod(row_order)

@@ -34,6 +34,7 @@ __all__ = [
     "names_of_outputs",
     "nodes_called",
     "observed_columns",
+    "refuse_missing_inputs",
     "row_order",
     "warn_of_doubtful_data",
     "warn_of_unnamed_columns",
@@ -246,6 +247,19 @@ def warn_of_unnamed_columns(**data: Any) -> None:
             f"{' and '.join(unnamed)} {'have' if len(unnamed) > 1 else 'has'} a column {column!r}, as pandas "
             f"calls a column without a header, such as the row labels of a CSV file; it counts as a node here. If it "
             f"holds row labels, read the file with pandas.read_csv(..., index_col=0)."
+        )
+
+
+def refuse_missing_inputs(inputs: FloatArray, node_names: Names | None) -> None:
+    """Raise ValueError where an input is nan."""
+    missing = np.argwhere(np.isnan(inputs))
+    if len(missing):
+        row, column = missing[0]
+        node = column if node_names is None else repr(node_names[column])
+        raise ValueError(
+            f"Input X contains NaN: {len(missing)} of {inputs.size} entries, the first in row {row} at node {node}; "
+            f"expected a number for every input, such as 0 where nothing was put in. Only outputs may be missing: "
+            f"leave out experiments whose inputs are not known."
         )
 
 

@@ -623,3 +623,18 @@ def test_outputs_that_are_the_inputs_are_noticed():
     again[1, 1] += 1e-9
     for outputs in (Y, again):
         assert not any("equal" in text for text in warnings_of(RidgeSystemIdentifier("heat"), X, outputs))
+
+
+@pytest.mark.parametrize("names", [None, [*"abcd"]])
+def test_missing_inputs_are_told_with_their_place_and_no_other_estimator(names):
+    X, Y = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
+    gaps = X.copy()
+    gaps[3, 2] = gaps[5, 1] = NAN
+    X, gaps = (pd.DataFrame(values, columns=names) for values in (X, gaps))
+    node = 2 if names is None else "'c'"
+    message = f"Input X contains NaN: 2 of 36 entries, the first in row 3 at node {node}; expected a number for every"
+    with pytest.raises(ValueError, match=message) as caught:
+        RidgeSystemIdentifier("heat").fit(gaps, Y)
+    assert "HistGradient" not in str(caught.value)
+    with pytest.raises(ValueError, match=message):
+        RidgeSystemIdentifier("heat").fit(X, Y).predict(gaps)
