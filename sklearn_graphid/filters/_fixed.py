@@ -53,6 +53,9 @@ class FixedParameters(GraphFilter):
             return theta.new_zeros(len(theta), dtype=torch.float64)
         return self.filter.log_prior(theta)
 
+    def n_loose(self, adjacency: Tensor) -> Tensor | None:
+        return self.filter.n_loose(adjacency)
+
     def check(self) -> None:
         self.filter.check()
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
+from ..filters._fixed import FixedParameters
 from ._problem import Problem
 
 __all__ = ["have_outputs", "with_outputs"]
@@ -33,7 +34,8 @@ def with_outputs(problem: Problem, is_edge: Tensor, preference: Tensor) -> Tenso
     is_whole = have_outputs(problem, problem.assemble(is_edge.to(problem.base)))
     if bool(is_whole.all()):
         return is_edge
-    root = getattr(problem.filter, "ground", None) or 0
+    filter = problem.filter.filter if isinstance(problem.filter, FixedParameters) else problem.filter
+    root = getattr(filter, "ground", None) or 0
     # Edges cost nothing, and pairs that are not known the more the less they are preferred, a finite amount.
     highest = preference.nan_to_num(0.0, 0.0, 0.0)
     costs = torch.where(is_edge, 0.0, 1 + highest.amax(1, keepdim=True) - highest)

@@ -71,11 +71,14 @@ def test_filters_that_have_outputs_on_any_graph_leave_it_as_it_is():
 
 @pytest.mark.filterwarnings("ignore")  # of data that say nothing
 @pytest.mark.parametrize("edge_weights", ["binary", "positive"])
-@pytest.mark.parametrize(("ground", "directed"), [(None, False), (1, False), (1, True)])
-def test_no_draw_is_in_pieces(ground, directed, edge_weights):
+@pytest.mark.parametrize(
+    ("ground", "directed", "fixed"),
+    [(None, False, None), (1, False, None), (1, True, None), (None, False, {"scale": 1.0}), (1, True, {"scale": 1.0})],
+)
+def test_no_draw_is_in_pieces(ground, directed, fixed, edge_weights):
     """Noise alone, which says nothing for any graph."""
     graph, rng = nx.to_numpy_array(nx.path_graph(6)), np.random.default_rng(0)
-    filter = SteadyStateFilter(ground)
+    filter = SteadyStateFilter(ground, fixed=fixed)
     X, Y = make_system(graph, filter, [1.0], 4, directed=directed, random_state=0)
     settings = {"n_chains": 4, "n_sweeps": 8, "random_state": 0, "directed": directed, "edge_weights": edge_weights}
     identifier = LangevinSystemIdentifier(filter, **settings).fit(X, rng.normal(size=Y.shape))
