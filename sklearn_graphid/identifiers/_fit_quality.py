@@ -39,11 +39,20 @@ _NOISE_RANGE = (0.7, 1.4)
 _SIGNIFICANT = 1e-6
 # An estimated noise level above so many times ridge's error hides something that is in the data.
 _LARGEST_RATIO = 1.05
+# Where strengths of their own would explain more than this share of the noise, they are the remedy; else another filter
+# may be. With filters that are wrong the share was at most a ninth, and at least a half where strengths differed by a
+# half and the noise was low.
+_LARGE_GAIN = 0.25
 # Evidence that has to be discounted by more than this is worth a word.
 _LARGEST_MISFIT = 2.0
 _MISFIT = (
     "the filter does not explain all of the outputs: at pairs known not to be edges, {} times what noise would leave "
     "looks like edges. Probabilities and intervals allow for it; try a better filter."
+)
+_STRENGTHS_WARNING = "the edges seem to differ in strength; fit with edge_weights='positive' or 'signed'."
+_STRENGTHS = (
+    "the edges seem to differ in strength: with strengths of their own, they would explain {} of what is now taken for "
+    "noise. Pairs that look certain may be wrong; fit with edge_weights='positive' or 'signed'."
 )
 # A residual of so many standard deviations is an outlier ...
 _FEWEST_DEVIATIONS = 6.0
@@ -313,6 +322,11 @@ def fit_findings(
     """
     if (misfit := diagnostics.get("misfit", 1.0)) > _LARGEST_MISFIT:
         return [Finding.trouble(_MISFIT.format(number(misfit)), UserWarning)]
+    gain = diagnostics["strengths_gain"] if is_significant(diagnostics.get("p_value_strengths", 1.0)) else 0.0
+    has_rounding_only = diagnostics["residual_std"] ** 2 <= _ROUNDING * experiments.output_power
+    strengths = Finding.trouble(_STRENGTHS.format(_percent(gain)), UserWarning, _STRENGTHS_WARNING)
+    if gain > _LARGE_GAIN and not has_rounding_only:
+        return [strengths]
     power, n = experiments.output_power, experiments.n_measured
     residual, ridge = diagnostics["residual_std"], diagnostics["ridge_error"]
     if was_given and _is_odd(residual / noise_std, n):
@@ -337,7 +351,7 @@ def fit_findings(
         return [
             Finding.trouble("the residuals depend on the inputs, so the filter is wrong; try another.", UserWarning)
         ]
-    return []
+    return [strengths] if gain > 0 else []
 
 
 def _percent(share: float) -> str:

@@ -180,8 +180,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         the residuals; "ridge_error", that of ridge regression on held-out experiments; and "p_value_residuals", of a
         test that the residuals do not depend on the inputs; without `fit_intercept` also "p_value_offsets", of a test
         that they are zero on average at every node; with Gaussian noise "largest_residual", in standard deviations, and
-        its p-value. With strengths also "misfit", the factor by which the noise variance was raised because the filter
-        does not explain all of the outputs.
+        its p-value; for binary edges "p_value_strengths", of a test that all edges are alike, and "strengths_gain", the
+        share of the noise variance that strengths would explain. With strengths also "misfit", the factor by which the
+        noise variance was raised because the filter does not explain all of the outputs.
     known_edges_ : KnownEdges
         The known pairs.
     filter_ : GraphFilter

@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils._findings import Finding
 from .._utils._numbers import FloatArray
+from .._utils._torch import torch_threads
 from ..graphs import KnownEdges
 from ..priors import ErdosRenyiPrior, GraphPrior
-from ..samplers import stuck_chains, weights_of_chains
+from ..samplers import StrengthsTest, strengths_test, stuck_chains, weights_of_chains
 from ._chains import SamplingTask
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
 from ._edge_weights import summarize_weights, weight_matrices
@@ -237,15 +238,20 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
     drawn = _residuals_of_draws(draws, task)
     if not task.fit_intercept:
-        quality["p_value_offsets"] = _median_p_value(offset_p_value, drawn, task)
+        graph_and_noise = known.fill(graph), task.noise.relative
+        quality["p_value_offsets"] = offset_p_value(experiments.inputs, residuals, *graph_and_noise)
     furthest = None
     if task.noise_distribution == "gaussian":
         furthest = largest_residual(np.mean([residuals for _, residuals in drawn], axis=0), task.noise.relative)
         quality["largest_residual"], quality["p_value_largest_residual"] = furthest.deviations, furthest.p_value
-    if is_significant(quality["p_value_residuals"]):
-        # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
-        typical = _median_p_value(residual_dependence, drawn, task)
-        quality["p_value_residuals"] = max(quality["p_value_residuals"], typical)
+    for name, test in (("p_value_residuals", residual_dependence), ("p_value_offsets", offset_p_value)):
+        if is_significant(quality.get(name, 1.0)):
+            # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
+            quality[name] = max(quality[name], _median_p_value(test, drawn, task))
+    if not task.has_strengths:
+        quality["p_value_strengths"], quality["strengths_gain"] = _typical_strengths_test(
+            adjacency, refit.theta, draws, task
+        )
     return _PointEstimate(
         adjacency,
         weights,
@@ -266,6 +272,26 @@ def _residuals_of_draws(draws: ChainDraws, task: SamplingTask) -> list[tuple[Flo
         (matrix, task.experiments.outputs - task.predict(*system))
         for matrix, *system in zip(matrices, weights, theta, strict=True)
     ]
+
+
+def _typical_strengths_test(
+    adjacency: npt.NDArray[np.int64], theta: FloatArray, draws: ChainDraws, task: SamplingTask
+) -> StrengthsTest:
+    """Whether edges seem to have strengths of their own: in the estimate, and if so in a typical draw too."""
+    problem = replace(task, has_strengths=True).problem(torch.float64)
+
+    def tested(graph: npt.NDArray[Any], theta: FloatArray) -> StrengthsTest:
+        pairs = problem.gather(torch.tensor(graph, dtype=torch.float64, device=task.device))
+        with torch.no_grad(), torch_threads(1):
+            return strengths_test(problem, pairs, torch.tensor(theta, dtype=torch.float64, device=task.device))
+
+    found = tested(adjacency, theta)
+    if not is_significant(found.p_value):
+        return found
+    graphs = task.experiments.known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
+    others = [tested(*system) for system in zip(graphs, draws.pooled(draws.theta[:, -1:]), strict=True)]
+    p_value, gain = np.median(others, axis=0)
+    return StrengthsTest(max(found.p_value, float(p_value)), min(found.gain, float(gain)))
 
 
 def _median_p_value(

@@ -21,7 +21,7 @@ from ._kernel import (
     run_kernels,
 )
 from ._langevin import LangevinKernel, langevin_step
-from ._misfit import Misfit, misfit_of
+from ._misfit import Misfit, StrengthsTest, misfit_of, strengths_test
 from ._modes import modes_of, weights_of_chains
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
@@ -53,6 +53,7 @@ __all__ = [
     "Step",
     "StepInfo",
     "StrengthKernel",
+    "StrengthsTest",
     "SweepKernel",
     "TemperedDenoiser",
     "ThetaFit",
@@ -73,6 +74,7 @@ __all__ = [
     "sample_noise_std",
     "sample_prior",
     "sample_theta",
+    "strengths_test",
     "stuck_chains",
     "trust_of",
     "weights_of_chains",

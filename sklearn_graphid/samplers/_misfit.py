@@ -5,21 +5,25 @@ one on average, in units of the noise. Where it is wrong, as a linear model of a
 looks like edges: to known non-edges, where it is seen to be wrong, and just so to unknown ones, where it would be
 taken for evidence. How much larger the squares are is by how much evidence has to be discounted (the quasi-likelihood
 of Wedderburn, Biometrika 61, 1974).
+
+Where all edges were taken to be alike, the residuals along the derivatives by the strengths of the edges tell whether
+they are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from scipy.stats import chi2
+from scipy.stats import chi2, f
 from torch import Tensor
 
 from ..filters._edge_derivatives import EdgeDerivatives
 from ..graphs import EdgeSpace
 from ._problem import Problem
 
-__all__ = ["Misfit", "misfit_of"]
+__all__ = ["Misfit", "StrengthsTest", "misfit_of", "strengths_test"]
 
 # Non-edges that are looked at, evenly spread over all of them.
 _MOST_PAIRS = 500
@@ -31,6 +35,9 @@ _SINGULAR = 1e-10
 _SMALLEST_SHARE = 1e-6
 # Squares that noise would make so large with at least this probability may be noise.
 _SIGNIFICANT = 1e-3
+# Edges whose strengths are tested, evenly spread over all of them, and measurements for each at least: more would cost
+# memory, or leave nothing to estimate the noise with.
+_MOST_EDGES, _FEWEST_PER_EDGE = 300, 3
 
 
 class Misfit(NamedTuple):
@@ -93,7 +100,71 @@ class _Near(NamedTuple):
     cross: Tensor  # (non-edges, n)
 
 
-def _near(problem: Problem, strengths: Tensor, theta: Tensor, fitted: EdgeSpace, absent: EdgeSpace) -> _Near:
+class StrengthsTest(NamedTuple):
+    """Whether edges that were taken to be alike have strengths of their own."""
+
+    p_value: float  # of an F test that they are alike
+    gain: float  # share of the residuals' variance that strengths would explain, beyond what they explain by chance
+
+
+def strengths_test(problem: Problem, graph: Tensor, theta: Tensor) -> StrengthsTest:
+    """Test whether strengths of their own, for the edges of a graph, would explain more of the outputs.
+
+    Residuals are regressed on the derivatives of the outputs by theta, and by the strengths of the edges too; the gain
+    is that of the first order.
+
+    Parameters
+    ----------
+    problem : Problem
+        In double precision, and with all edges free.
+    graph : Tensor (free pairs,)
+        Zeros and ones.
+    theta : Tensor (parameters,)
+        Fitted to the graph.
+    """
+    edges = (graph != 0).nonzero()[:, 0]
+    n_most = min(_MOST_EDGES, problem.n_measured // _FEWEST_PER_EDGE)
+    if not len(edges) or not n_most:
+        return StrengthsTest(1.0, 0.0)
+    tested = problem.space.select(edges[:: -(-len(edges) // n_most)])
+    near = _linearise(problem, graph, theta)
+    pull, gram = near.products(near.by_strengths(tested))
+    squares, by_theta = float(near.residuals.square().sum()), slice(tested.n_free, None)
+    before, n_before = _explained(pull[by_theta], gram[by_theta, by_theta])
+    after, n_after = _explained(pull, gram)
+    n_free, n_more = problem.n_measured - n_after, n_after - n_before
+    # A comparison with nan is False.
+    if not (n_free > 0 and n_more > 0 and squares > after >= before):
+        return StrengthsTest(1.0, 0.0)
+    variance, usual = (squares - after) / n_free, (squares - before) / (n_free + n_more)
+    return StrengthsTest(float(f.sf((after - before) / n_more / variance, n_more, n_free)), 1 - variance / usual)
+
+
+def _explained(pull: Tensor, gram: Tensor) -> tuple[float, int]:
+    """Sum of squares that a regression explains, and its rank."""
+    scale = gram.diagonal().clamp_min(torch.finfo(gram.dtype).tiny).rsqrt()
+    values, vectors = torch.linalg.eigh(scale[:, None] * gram * scale)
+    is_kept = values > _SINGULAR
+    return float((vectors.mT @ (scale * pull))[is_kept].square() @ (1 / values[is_kept])), int(is_kept.sum())
+
+
+class _Linearised(NamedTuple):
+    """A system to first order."""
+
+    residuals: Tensor  # (1, experiments, nodes)
+    by_theta: Tensor  # (1, parameters, experiments, nodes)
+    by_strengths: Callable[[EdgeSpace], EdgeDerivatives]
+
+    def products(self, by_fitted: EdgeDerivatives) -> tuple[Tensor, Tensor]:
+        """Products (n,) of the residuals with n derivatives by strengths and by theta, and (n, n) of these."""
+        mixed, flat = by_fitted.along_many(self.by_theta), self.by_theta.flatten(2)
+        upper, lower = torch.cat([by_fitted.products(by_fitted), mixed], 2), torch.cat([mixed.mT, flat @ flat.mT], 2)
+        by_parameters = (self.by_theta * self.residuals[:, None]).sum((-2, -1))
+        pull = torch.cat([by_fitted.along(self.residuals), by_parameters], 1)
+        return pull[0], torch.cat([upper, lower], 1)[0]
+
+
+def _linearise(problem: Problem, strengths: Tensor, theta: Tensor) -> _Linearised:
     adjacency, theta = problem.assemble(strengths[None]), theta[None]
     outputs, by_theta = problem.filter.theta_jacobian(adjacency, theta, problem.inputs)
     residuals, by_theta = (problem.targets - outputs) * problem.measured, by_theta.movedim(-1, 1) * problem.measured
@@ -105,16 +176,20 @@ def _near(problem: Problem, strengths: Tensor, theta: Tensor, fitted: EdgeSpace,
         derivatives = changes.derivatives(*space.entries(numbers[None]), theta, probe)
         return derivatives if problem.is_complete else derivatives.masked(problem.measured)
 
-    by_fitted, by_absent = by_strengths(fitted), by_strengths(absent)
-    mixed, flat = by_fitted.along_many(by_theta), by_theta.flatten(2)
-    upper, lower = torch.cat([by_fitted.products(by_fitted), mixed], 2), torch.cat([mixed.mT, flat @ flat.mT], 2)
+    return _Linearised(residuals, by_theta, by_strengths)
+
+
+def _near(problem: Problem, strengths: Tensor, theta: Tensor, fitted: EdgeSpace, absent: EdgeSpace) -> _Near:
+    system = _linearise(problem, strengths, theta)
+    by_fitted, by_absent = system.by_strengths(fitted), system.by_strengths(absent)
+    pull, gram = system.products(by_fitted)
     return _Near(
-        squares=residuals.square().sum(),
-        pull=torch.cat([by_fitted.along(residuals), (by_theta * residuals[:, None]).sum((-2, -1))], 1)[0],
-        gram=torch.cat([upper, lower], 1)[0],
-        slope=by_absent.along(residuals)[0],
+        squares=system.residuals.square().sum(),
+        pull=pull,
+        gram=gram,
+        slope=by_absent.along(system.residuals)[0],
         products=by_absent.products(by_absent)[0],
-        cross=torch.cat([by_absent.products(by_fitted), by_absent.along_many(by_theta)], 2)[0],
+        cross=torch.cat([by_absent.products(by_fitted), by_absent.along_many(system.by_theta)], 2)[0],
     )
 
 

@@ -266,6 +266,29 @@ def test_exact_data_are_no_reason_to_doubt_the_filter(filter, theta, n_experimen
     np.testing.assert_array_equal(fitted.adjacency_, nx.to_numpy_array(GRAPH))
 
 
+# Edges that are not alike
+
+
+@pytest.mark.parametrize("filter", [HeatDiffusionFilter(), PolynomialFilter(1)])
+def test_edges_that_differ_in_strength_are_told(filter, tmp_path):
+    """Strengths vary by a factor of e either way; of the pairs that look certain, some are wrong."""
+    sizes = np.triu(np.random.default_rng(0).lognormal(0, 0.5, (12, 12)), 1)
+    weights = nx.to_numpy_array(GRAPH) * (sizes + sizes.T)
+    X = np.random.default_rng(1).uniform(-10, 10, (8, 12))
+    laplacian = np.diag(weights.sum(0)) - weights
+    response = (
+        linalg.expm(-0.3 * laplacian) if isinstance(filter, HeatDiffusionFilter) else 0.5 * np.eye(12) + 0.3 * weights
+    )
+    Y = X @ response + np.random.default_rng(2).normal(scale=0.1, size=X.shape)
+    with pytest.warns(
+        UserWarning, match="the edges seem to differ in strength; fit with edge_weights='positive'"
+    ) as told:
+        fitted = fit(filter, X, Y)
+    assert not any("another filter" in str(warning.message) for warning in told)
+    assert fitted.diagnostics_["strengths_gain"] > 0.25
+    assert "they would explain" in fitted.report(tmp_path / "report.html").read_text()
+
+
 # Filters that are wrong
 
 

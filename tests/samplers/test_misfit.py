@@ -9,10 +9,10 @@ import torch
 from scipy import stats
 from scipy.optimize import approx_fprime
 
-from sklearn_graphid import LangevinSystemIdentifier
+from sklearn_graphid import KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.samplers import Problem, misfit_of
+from sklearn_graphid.samplers import Problem, misfit_of, strengths_test
 
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(12, 4, 0.3, seed=0))
 KNOWN = hide_edges(GRAPH, 0.3, random_state=0)
@@ -130,3 +130,65 @@ def test_evidence_is_discounted_where_the_model_is_wrong():
     assert identifier.diagnostics_["misfit"] == 1
     np.testing.assert_array_equal(identifier.noise_std_interval(0.9), 0.02)
     assert identifier.edge_probabilities_[is_false].sum() > before[is_false].sum() + 1
+
+
+# Edges that were taken to be alike
+
+
+def run_strengths_test(name, X, Y):
+    parts = X, Y, KNOWN, FILTERS[name], torch.device("cpu"), torch.float64
+    problem = Problem.from_numpy(*parts, has_strengths=True)
+    return strengths_test(problem, problem.gather(torch.tensor(GRAPH)), torch.tensor(THETA[name]).double())
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", FILTERS)
+def test_strengths_are_tested_by_a_regression(name, missing):
+    """An F test with derivatives by finite differences and least squares by numpy."""
+    rng, pairs = np.random.default_rng(2), np.argwhere(np.triu(GRAPH, 1))
+    X = rng.normal(size=(25, len(GRAPH)))
+    Y = apply(name, strengths() ** 0.2, THETA[name], X) + 0.1 * rng.normal(size=X.shape)
+    Y[rng.random(Y.shape) < 0.2 * missing] = np.nan
+    is_measured = ~np.isnan(Y.ravel())
+
+    def outputs(point):
+        changed = np.zeros(GRAPH.shape)
+        changed[tuple(pairs.T)] = point[: len(pairs)]
+        return apply(name, changed + changed.T, point[len(pairs) :], X).ravel()[is_measured]
+
+    point = np.array([1.0] * len(pairs) + THETA[name])
+    jacobian, residuals = approx_fprime(point, outputs, 1e-7), Y.ravel()[is_measured] - outputs(point)
+    left, ranks = [], []
+    for design in (jacobian[:, len(pairs) :], jacobian):
+        left.append(((residuals - design @ np.linalg.lstsq(design, residuals, rcond=1e-5)[0]) ** 2).sum())
+        ranks.append(np.linalg.matrix_rank(design, rtol=1e-5))
+    n_free, n_more = len(residuals) - ranks[1], ranks[1] - ranks[0]
+    variance = left[1] / n_free
+    found = run_strengths_test(name, X, Y)
+    assert found.p_value == pytest.approx(stats.f.sf((left[0] - left[1]) / n_more / variance, n_more, n_free), rel=0.01)
+    assert found.gain == pytest.approx(1 - variance / (left[0] / (len(residuals) - ranks[0])), rel=0.01)
+    assert 0 < found.p_value < 0.5
+
+
+def test_edges_that_are_alike_have_uniform_p_values():
+    """200 draws: a Kolmogorov-Smirnov distance above .138 has probability .001."""
+    rng, p_values = np.random.default_rng(0), []
+    for _ in range(200):
+        X = rng.normal(size=(12, len(GRAPH)))
+        Y = apply("order-one", GRAPH, THETA["order-one"], X) + rng.normal(size=X.shape)
+        p_values.append(run_strengths_test("order-one", X, Y).p_value)
+    assert stats.kstest(p_values, "uniform").statistic < 0.138
+
+
+@pytest.mark.parametrize("n_experiments", [1, 2])
+def test_few_measurements_test_few_strengths(n_experiments):
+    X = np.random.default_rng(0).normal(size=(n_experiments, len(GRAPH)))
+    found = run_strengths_test("heat", X, apply("heat", strengths(), THETA["heat"], X))
+    assert 0 <= found.p_value <= 1
+
+
+def test_a_graph_without_edges_has_no_strengths_to_test():
+    X = np.random.default_rng(0).normal(size=(9, len(GRAPH)))
+    known = KnownEdges.from_array(np.zeros(GRAPH.shape))
+    problem = Problem.from_numpy(X, X, known, FILTERS["heat"], torch.device("cpu"), torch.float64, True)
+    assert strengths_test(problem, torch.zeros(problem.space.n_free).double(), torch.tensor([0.4]).double()) == (1, 0)
