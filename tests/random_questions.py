@@ -38,12 +38,16 @@ class Arguments:
     description: str
 
 
-def as_frame(rng, values, names, kind):
-    """A frame with these columns; polars knows names that are text only, and has nulls beside nan."""
+def as_frame(rng, values, names, kind, labels=None):
+    """A frame with these columns; polars knows names that are text only, and has nulls beside nan.
+
+    Rows are labelled at random, or with these labels, and are then in another order.
+    """
     if kind == "polars":
         frame = pl.DataFrame({str(name): column for name, column in zip(names, values.T, strict=True)})
         return frame.fill_nan(None) if rng.random() < 0.5 else frame
-    frame = pd.DataFrame(values, columns=names, index=rng.permutation(len(values)))
+    frame = pd.DataFrame(values, columns=names, index=rng.permutation(len(values)) if labels is None else labels)
+    frame = frame if labels is None else frame.iloc[rng.permutation(len(values))]
     return frame.astype("Float64") if kind == "nullable" else frame
 
 
@@ -57,8 +61,10 @@ def as_container(rng, values, kind):
     return values
 
 
-def present_outputs(rng, system, x_nodes, x_named):
+def present_outputs(rng, system, x_nodes, X):
     """Y, the value of observed_nodes, the node of each column, and a word on how."""
+    x_named, labels = hasattr(X, "columns"), getattr(X, "index", None)  # lists have a method of this name
+    labels = labels if isinstance(labels, pd.Index) else None
     observed, names = rng.permutation(system.observed), system.names
     place_in_x = {node: place for place, node in enumerate(x_nodes)}
     is_leading = set(x_nodes[: len(observed)]) == set(observed)
@@ -75,7 +81,7 @@ def present_outputs(rng, system, x_nodes, x_named):
     is_flat = len(observed) == 1 and rng.random() < 0.6
     if way == "columns":
         kind = pick(rng, "pandas", "nullable", "polars")
-        Y = as_frame(rng, values, [names[node] for node in observed], kind)
+        Y = as_frame(rng, values, [names[node] for node in observed], kind, labels)
         if is_flat and kind != "polars":
             Y = Y.iloc[:, 0]
     else:
@@ -186,7 +192,7 @@ def present(rng, system, x_named):
     values = system.X[:, x_nodes].astype(system.dtype)
     x_kind = pick(rng, "pandas", "polars") if x_named else pick(rng, "array", "list", "fortran")
     X = as_frame(rng, values, x_names, x_kind) if x_named else as_container(rng, values, x_kind)
-    Y, observed_nodes, y_nodes, y_kind = present_outputs(rng, system, x_nodes, x_named)
+    Y, observed_nodes, y_nodes, y_kind = present_outputs(rng, system, x_nodes, X)
     known, known_kind = present_known(rng, system, x_nodes, x_named)
     description = f"X {x_kind}; {y_kind}; known part as {known_kind}"
     filter = filter_for_columns(rng, system, x_nodes, node_names(X, known))
