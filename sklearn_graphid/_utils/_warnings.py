@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
+import time
 import warnings
 from types import FrameType
 
 __all__ = ["warn_caller"]
 
 _NOT_THE_CALLER = {"sklearn_graphid", "sklearn", "joblib", "contextlib", "functools"}
+# What runs a task in another process or thread; whoever asked for it is not on the stack there.
+_MACHINERY = {"multiprocessing", "concurrent", "threading", "runpy"}
+_WORKER = "<worker>"
+# Workers outlive the call that they were made for, and know nothing of the next one. So they are silent for a while
+# only: long enough for the folds of a quick search, and short enough for data that come later to be warned of.
+_SECONDS_OF_SILENCE = 60.0
 _shown: set[tuple[str, type[Warning], str, int]] = set()
+_shown_in_worker: dict[tuple[str, type[Warning]], float] = {}
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
@@ -18,16 +28,41 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     Python shows a text once for each line that it comes from, but forgets that it did whenever filters change, as
     scikit-learn changes them for every fold of a search. So it is remembered here. Where filters ask for another
     treatment ("always", "error", "ignore"), they get it.
+
+    A worker of joblib has no such line. There, texts that differ only in their numbers, as those of the folds of a
+    cross-validation do, are shown once a minute in each process.
     """
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _NOT_THE_CALLER:
+    while frame.f_back is not None and _package(frame) in _NOT_THE_CALLER | _MACHINERY:
         level, frame = level + 1, frame.f_back
+    is_default = _action(message, category, frame) == "default"
+    if _package(frame) in _NOT_THE_CALLER | _MACHINERY:
+        if not (is_default and _was_shown_in_worker(message, category)):
+            warnings.warn_explicit(message, category, _WORKER, 1, module="sklearn_graphid")
+        return
     place = (message, category, frame.f_code.co_filename, frame.f_lineno)
-    if _action(message, category, frame) == "default" and not place[2].startswith("<"):  # a prompt has one line only
+    if is_default and not place[2].startswith("<"):  # a prompt has one line only
         if place in _shown:
             return
         _shown.add(place)
     warnings.warn(message, category, stacklevel=level)
+
+
+def _was_shown_in_worker(message: str, category: type[Warning]) -> bool:
+    """Whether the text was shown not long ago, but for its numbers; if not, it counts as shown now."""
+    kind, now = (re.sub(r"\d+(\.\d+)?", "0", message), category), time.monotonic()
+    if now - _shown_in_worker.get(kind, -math.inf) < _SECONDS_OF_SILENCE:
+        return True
+    _shown_in_worker[kind] = now
+    return False
+
+
+def _package(frame: FrameType) -> str:
+    """The top-level package that the code of a frame belongs to."""
+    name, spec = frame.f_globals.get("__name__", ""), frame.f_globals.get("__spec__")
+    if name == "__main__" and spec is not None:  # python -m, as joblib starts its workers
+        name = spec.name
+    return str(name).partition(".")[0]
 
 
 def _action(message: str, category: type[Warning], frame: FrameType) -> str:

@@ -10,12 +10,14 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import Parallel, delayed
 from scipy import linalg, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, LeaveOneOut, cross_val_predict
 
 from sklearn_graphid import LangevinSystemIdentifier, LikelihoodLangevinIdentifier
+from sklearn_graphid._utils._warnings import warn_caller
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers._fit_quality import (
@@ -362,6 +364,33 @@ def test_a_search_shows_a_warning_once(tmp_path):
     )
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert result.stderr.count("ConvergenceWarning") == 1, result.stderr
+
+
+FOLDS = [f"the noise is {share}% of all; try another filter" for share in range(6)]  # differ in their numbers
+
+
+@pytest.mark.slow
+def test_worker_processes_show_a_warning_once_and_not_as_one_of_multiprocessing(tmp_path):
+    script = tmp_path / "folds.py"
+    script.write_text(
+        "from joblib import Parallel, delayed\n"
+        "from sklearn_graphid._utils._warnings import warn_caller\n"
+        f"Parallel(n_jobs=2, pre_dispatch=2, batch_size=1)(delayed(warn_caller)(text) for text in {FOLDS!r})\n"
+    )
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert 1 <= result.stderr.count("<worker>:1: UserWarning: the noise is") <= 2, result.stderr
+    assert "multiprocessing" not in result.stderr
+
+
+def test_worker_threads_show_a_warning_once_and_not_as_one_of_multiprocessing():
+    def shown_to(action):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter(action)
+            Parallel(n_jobs=2, backend="threading")(delayed(warn_caller)(f"{action}: {text}") for text in FOLDS)
+        return [warning.filename for warning in caught]
+
+    assert shown_to("default") == ["<worker>"]
+    assert shown_to("always") == ["<worker>"] * len(FOLDS)  # who asks for all of them gets them
 
 
 @pytest.mark.parametrize("identifier", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
