@@ -6,7 +6,6 @@ from ._arma import ARMAFilter
 from ._base import GraphFilter, Linearization, ThetaCurve
 from ._callable import CallableFilter
 from ._edge_changes import EdgeChanges, Moments
-from ._fixed import with_fixed_parameters
 from ._heat import HeatDiffusionFilter
 from ._polynomial import PolynomialFilter
 from ._steady_state import SteadyStateFilter
@@ -23,7 +22,6 @@ __all__ = [
     "SteadyStateFilter",
     "ThetaCurve",
     "resolve_filter",
-    "with_fixed_parameters",
 ]
 
 _BY_NAME = {

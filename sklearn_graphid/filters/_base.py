@@ -158,10 +158,19 @@ class GraphFilter(BaseEstimator, ABC):
         """Raise ValueError if the filter is not defined on directed graphs; most filters are."""
 
     def n_loose(self, adjacency: Tensor) -> Tensor | None:
-        """Count the parts of graphs (chains, nodes, nodes) for which the filter has no well-defined outputs.
+        """Count the parts of graphs for which the filter has no well-defined outputs.
 
-        A sampler gives graphs with more of them than the known pairs make unavoidable probability zero. None, the
-        default, if all graphs have outputs.
+        A sampler gives graphs with more of them than the known pairs make unavoidable probability zero.
+
+        Parameters
+        ----------
+        adjacency : Tensor (chains, nodes, nodes)
+            The graphs.
+
+        Returns
+        -------
+        Tensor (chains,) or None
+            The numbers. None, the default, if all graphs have outputs.
         """
         return None
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
-from ..filters import EdgeChanges, GraphFilter, with_fixed_parameters
+from ..filters import EdgeChanges, GraphFilter
+from ..filters._fixed import with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 
 __all__ = ["Likelihood", "Problem"]
