@@ -90,12 +90,6 @@ def present_outputs(rng, system, x_nodes, X):
     return Y, given, observed, f"Y {kind} by {way}{', flat' if is_flat else ''}"
 
 
-def one_direction_lost(rng, matrix):
-    """nan at one of the two entries of some pairs."""
-    lost = np.triu(rng.random(matrix.shape) < 0.5) * (rng.random() < 0.5)
-    return np.where(lost, np.nan, matrix)
-
-
 def known_graph(system, order):
     """A graph of the known edges, with the strengths that are told, and the pairs that are known to have none.
 
@@ -158,8 +152,6 @@ def ways_without_strengths(rng, system, x_nodes, x_named, order, names):
     x_mask, x_adjacency = in_order(system.is_known, x_nodes), in_order(system.adjacency, x_nodes)
     np.fill_diagonal(x_mask, False)
     x_partial = in_order(system.partial, x_nodes)
-    if not directed:
-        partial, x_partial = one_direction_lost(rng, partial), one_direction_lost(rng, x_partial)
     frame = pd.DataFrame(partial, index=names, columns=names)
     frame = frame.iloc[rng.permutation(len(names))] if x_named else frame
     edges, _ = known_graph(system, order)
