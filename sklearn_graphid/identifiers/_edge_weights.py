@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
-from ..filters import GraphFilter
+from .._utils._warnings import warn_caller
+from ..filters import ARMAFilter, GraphFilter, PolynomialFilter
 from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import GaussianSlab, LogNormalSlab, Slab
 from ._estimates import central_interval
+from ._result import Experiments
 
 __all__ = [
     "SLABS",
@@ -19,9 +21,14 @@ __all__ = [
     "check_edge_weights",
     "free_pairs",
     "summarize_weights",
+    "warn_of_units",
     "weight_intervals",
     "weight_matrices",
 ]
+
+# Units of nodes that differ by this factor are warned of. Directed graphs of ten nodes with positive strengths, order
+# one, half of the pairs known, 20 experiments: F1 1.00, .99, .96, .78, .40 with factors of 1, 3, 10, 100, 10,000.
+_LARGEST_UNIT = 30.0
 
 #: The law of strengths for every value of `edge_weights`; None where edges have no strengths.
 SLABS: dict[str, Slab | None] = {"binary": None, "positive": LogNormalSlab(), "signed": GaussianSlab()}
@@ -47,6 +54,34 @@ def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter
             f"edge_weights='signed' is inconsistent with {type(filter).__name__}, which is not defined for negative "
             f"strengths; expected edge_weights='positive'."
         )
+
+
+def warn_of_units(experiments: Experiments) -> None:
+    """Warn where nodes of a directed graph seem to be in different units, which strengths would have to make up for.
+
+    With D the diagonal matrix of the units, inputs D x and outputs D y belong to strengths D A D^-1, if the filter is
+    made of powers of A. Strengths then differ by as much as units do, and so does the noise.
+    """
+    filter = experiments.filter
+    if not (isinstance(filter, ARMAFilter) or (isinstance(filter, PolynomialFilter) and filter.shift == "adjacency")):
+        return
+    sizes = np.stack([_log_sizes(experiments.inputs), _log_sizes(experiments.outputs)])
+    sizes = sizes[:, np.isfinite(sizes).all(0)]
+    # How much larger one node is than another, in inputs and outputs alike: what a unit changes, and dynamics do not.
+    factor = float(np.exp((sizes[:, :, None] - sizes[:, None, :]).min(0).max(initial=0.0)))
+    if factor >= _LARGEST_UNIT:
+        warn_caller(
+            f"inputs and outputs of some nodes are {factor:.2g} times as large as those of others. If nodes are "
+            f"measured in different units, divide each node's columns of X and Y by the same number, such as the "
+            f"standard deviation of its inputs: strengths are expected to be of similar size."
+        )
+
+
+def _log_sizes(signals: FloatArray) -> FloatArray:
+    """Logarithms of the root mean squares of columns; infinite for nodes without a signal, and for extreme numbers."""
+    with np.errstate(divide="ignore", over="ignore"):
+        squares = np.nansum(signals**2, axis=0) / np.maximum((~np.isnan(signals)).sum(axis=0), 1)
+        return np.asarray(0.5 * np.log(squares))
 
 
 def free_pairs(known: KnownEdges) -> EdgeSpace:

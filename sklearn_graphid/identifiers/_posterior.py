@@ -34,7 +34,7 @@ from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
 from ._chains import Reader, SamplingTask, batches_of, run_chains
 from ._draws import ChainDraws, finite_chains
-from ._edge_weights import SLABS, check_edge_weights, weight_intervals, weight_matrices
+from ._edge_weights import SLABS, check_edge_weights, warn_of_units, weight_intervals, weight_matrices
 from ._estimates import central_interval
 from ._following import FitFollower, has_callbacks
 from ._next_experiment import SystemDraws
@@ -113,6 +113,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _identify(self, experiments: Experiments) -> PosteriorResult:
         _check_units(experiments)
         check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
+        if self._uses_known_weights and experiments.known.directed:
+            warn_of_units(experiments)
         self._check_measurements(experiments)
         if self.fit_intercept:
             experiments = experiments.centred()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -246,3 +248,61 @@ def test_priors_of_the_other_kind_are_refused():
         LangevinSystemIdentifier("heat", load_prior("grids"), directed=True).fit(X, Y)
     with pytest.raises(ValueError, match=r"edge_prior is not symmetric.*directed=True"):
         LangevinSystemIdentifier("heat", edge_prior=np.triu(np.full((8, 8), 0.3))).fit(X, Y)
+
+
+# Nodes in different units
+
+
+def in_units(units, filter, theta):
+    rng = np.random.default_rng(0)
+    strengths = (rng.random((6, 6)) < 0.25) * (1 - np.eye(6)) * np.exp(0.4 * rng.normal(size=(6, 6)))
+    X, Y = make_system(strengths, filter, theta, n_experiments=15, noise_std=0.1, directed=True, random_state=0)
+    return strengths, X * units, Y * units
+
+
+def texts_of(identifier, X, Y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        identifier.fit(X, Y)
+    return [str(warning.message) for warning in caught if "different units" in str(warning.message)]
+
+
+QUICKEST = {"directed": True, "n_chains": 2, "n_sweeps": 2, "random_state": 0}
+ORDER_ONE = PolynomialFilter(1)
+
+
+@pytest.mark.parametrize(("filter", "theta"), [(ORDER_ONE, [0.5, 0.4]), (ARMAFilter(1, 0), [1.0, 0.2])])
+def test_nodes_in_different_units_are_told(filter, theta):
+    _, X, Y = in_units(np.array([1.0, 1e-3, 30.0, 1.0, 1e4, 0.1]), filter, theta)
+    (text,) = texts_of(LangevinSystemIdentifier(filter, edge_weights="positive", **QUICKEST), X, Y)
+    assert re.search(r"are \d(\.\d)?e\+0[67] times as large", text)  # 1e7, but for the sizes of the signals
+
+
+def test_nodes_divided_by_the_size_of_their_inputs_give_the_strengths():
+    units = np.array([1.0, 1e-3, 30.0, 1.0, 1e4, 0.1])
+    strengths, X, Y = in_units(units, ORDER_ONE, [0.5, 0.4])
+    identifier = LangevinSystemIdentifier(
+        ORDER_ONE, edge_weights="positive", directed=True, n_chains=4, n_sweeps=10, random_state=0
+    )
+    scale = X.std(axis=0)
+    assert not texts_of(identifier, X / scale, Y / scale)
+    is_edge = strengths > 0
+    assert (identifier.adjacency_ == is_edge).all()
+    found, expected = identifier.weights_ * np.outer(scale, 1 / scale), strengths * np.outer(units, 1 / units)
+    # Where no strength is known, all of them have a common factor.
+    ratios = found[is_edge] / expected[is_edge]
+    assert ratios == pytest.approx(np.full(len(ratios), np.median(ratios)), rel=0.2)
+
+
+def test_units_are_not_told_of_where_they_mean_nothing():
+    """One unit; inputs of some nodes only; heat, for which all nodes have the same unit; and binary edges."""
+    signed = LangevinSystemIdentifier(ORDER_ONE, edge_weights="signed", **QUICKEST)
+    _, X, Y = in_units(np.ones(6), ORDER_ONE, [0.5, 0.4])
+    assert not texts_of(signed, X, Y)
+    assert not texts_of(signed, X * (np.arange(6) < 3), Y)
+    units = 10.0 ** np.arange(6)
+    for identifier in (
+        LangevinSystemIdentifier("heat", edge_weights="positive", **QUICKEST),
+        LangevinSystemIdentifier(ORDER_ONE, **QUICKEST),
+    ):
+        assert not texts_of(identifier, X * units, Y * units)
