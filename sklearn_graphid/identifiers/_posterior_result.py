@@ -278,7 +278,10 @@ def _typical_strengths_test(
     adjacency: npt.NDArray[np.int64], theta: FloatArray, draws: ChainDraws, task: SamplingTask
 ) -> StrengthsTest:
     """Whether edges seem to have strengths of their own: in the estimate, and if so in a typical draw too."""
-    problem = replace(task, has_strengths=True).problem(torch.float64)
+    experiments = task.experiments
+    rows = rows_without_copies(experiments.inputs, experiments.outputs)
+    once = replace(experiments, inputs=experiments.inputs[rows], outputs=experiments.outputs[rows])
+    problem = replace(task, experiments=once, has_strengths=True).problem(torch.float64)
 
     def tested(graph: npt.NDArray[Any], theta: FloatArray) -> StrengthsTest:
         pairs = problem.gather(torch.tensor(graph, dtype=torch.float64, device=task.device))
@@ -288,7 +291,7 @@ def _typical_strengths_test(
     found = tested(adjacency, theta)
     if not is_significant(found.p_value):
         return found
-    graphs = task.experiments.known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
+    graphs = experiments.known.fill(draws.pooled(draws.graphs[:, -1:].astype(np.float64)))
     others = [tested(*system) for system in zip(graphs, draws.pooled(draws.theta[:, -1:]), strict=True)]
     p_value, gain = np.median(others, axis=0)
     return StrengthsTest(max(found.p_value, float(p_value)), min(found.gain, float(gain)))

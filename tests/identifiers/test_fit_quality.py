@@ -79,7 +79,7 @@ def test_copies_of_experiments_change_no_test():
     X, Y = data(20, 0.3)
     fitted = fit("heat", np.tile(X, (10, 1)), np.tile(Y, (10, 1)))
     once = fit("heat", X, Y).diagnostics_
-    for name in ("p_value_residuals", "p_value_offsets"):
+    for name in ("p_value_residuals", "p_value_offsets", "p_value_strengths"):
         assert fitted.diagnostics_[name] > 0.001, name  # one correct system in a thousand is below
     assert fitted.diagnostics_["ridge_error"] == pytest.approx(once["ridge_error"], rel=1e-6)
     assert not any(finding.category is UserWarning and finding.severity == "trouble" for finding in fitted._findings)
