@@ -25,6 +25,7 @@ BENCHMARKS = (
     "bench_paper.py",
     "bench_strengths.py",
     "bench_real.py",
+    "bench_suspects.py",
     "bench_general_prior.py",
     "bench_design.py",
 )
@@ -33,6 +34,7 @@ NEED_DEEZER = (
     "bench_strengths.py",
     "bench_prior.py",
     "bench_paper.py",
+    "bench_suspects.py",
     "bench_general_prior.py",
     "bench_design.py",
 )

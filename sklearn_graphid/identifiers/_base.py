@@ -113,6 +113,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
     _input_center: Any = 0.0  # (nodes,)
     _output_level: Any = 0.0  # (nodes,)
 
+    _log_odds_wrong: FloatArray  # (known pairs,), of a fit that had a reason to find them
     weights_: FloatArray  # of a fit in which edges have strengths only
     weights_std_: FloatArray
 
@@ -158,7 +159,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         """
         experiments = self._validate(X, Y, known_mask, known_adjacency)
         # Of a fit before this one, which may have had strengths or outliers.
-        for name in ("weights_", "weights_std_", "outlier_probabilities_"):
+        for name in ("weights_", "weights_std_", "outlier_probabilities_", "_log_odds_wrong"):
             self.__dict__.pop(name, None)
         with shown_progress(self):
             result = self._identify(experiments).with_fixed_parameters(experiments.filter)

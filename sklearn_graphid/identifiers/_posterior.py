@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,7 +16,14 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval, check_random_state
+from .._utils._numbers import (
+    RANDOM_STATE,
+    FloatArray,
+    NumberInterval,
+    check_integer,
+    check_number,
+    check_random_state,
+)
 from .._utils._optional import require_pandas
 from .._utils._progress import VERBOSE
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
@@ -39,9 +47,10 @@ from ._estimates import central_interval
 from ._following import FitFollower, has_callbacks
 from ._next_experiment import SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
-from ._posterior_result import PosteriorResult, result_of, was_stopped
+from ._posterior_result import PosteriorResult, WeightedResult, explained_task, result_of, was_stopped
 from ._result import Experiments
 from ._resume import ChainStart, SoughtSystem, has_lost_evidence, start_from
+from ._suspects import WRONG, System, is_suspicious, suspect_finding, suspicion_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,7 +264,9 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             levels = _with_misfit(result, task)
             if levels.misfit > 1:
                 task = self._with_noise(task, levels)
-                result, _ = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
+                result, is_enough = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
+        if self.n_sweeps and not is_enough:
+            result = self._with_suspects(result, task)
         attributes = {**self._given_attributes(task.experiments), **result.attributes()}
         root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
         return result
@@ -269,6 +280,31 @@ class PosteriorIdentifier(BaseSystemIdentifier):
     def _with_noise(self, task: SamplingTask, levels: NoiseLevels) -> SamplingTask:
         kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
         return self._resumed(replace(task, noise=levels, kernels=kernels))
+
+    def _with_suspects(self, result: PosteriorResult, task: SamplingTask) -> PosteriorResult:
+        """The result with a warning of known pairs that are wrong, where something is amiss and this is why."""
+        known = task.experiments.known
+        if not known.known_pairs().n_free:
+            return result
+        explained = explained_task(task, result.draws.mean_of_chains(result.draws.offset), result.outlier_probabilities)
+        on_fit = result.findings_on_fit
+        spread = result.weights_std if isinstance(result, WeightedResult) else np.zeros(result.adjacency.shape)
+        weights = result.weights if isinstance(result, WeightedResult) else result.adjacency.astype(np.float64)
+        system = System(result.draws, result.density, weights, spread, result.theta_refitted)
+        if not on_fit and not is_suspicious(system, explained):
+            return result
+        suspicion = suspicion_of(system, task, explained, self._kernels_with_noise, WRONG, self.n_jobs)
+        if suspicion is None:  # chains that diverge say nothing
+            return result
+        findings = result.findings
+        if suspicion.is_beyond_doubt:
+            warning = suspect_finding(suspicion, known, self.node_names_)
+            findings = (warning, *(finding for finding in findings if finding not in on_fit))
+        return replace(result, log_odds_wrong=suspicion.log_odds, findings=findings)
+
+    def _kernels_with_noise(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
+        """The kernels where the noise level is to be sampled."""
+        return self._kernels(prior, n_unknown, None)
 
     def _run_once(
         self, task: SamplingTask, batches: Sequence[Sequence[int]], root: Any, first_id: int
@@ -414,6 +450,110 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             "predicted": self._predict_checked(inputs)[rows, columns],
             "probability": probability[rows, columns],
         }
+
+    def suspect_known_pairs(self, n_pairs: int | None = None, *, probability: float = WRONG) -> pd.DataFrame:
+        """Find known pairs that contradict the data, by sampling with known pairs that may be wrong.
+
+        A known pair that is wrong makes unknown pairs, theta and the noise level wrong too. This method samples the
+        system again, from the draws of the fit and from random starts, with every known pair unknown except for its
+        prior probability of being wrong. Unknown pairs are independent, with the density that was found, whatever the
+        prior; the noise level is sampled, and known strengths are not used. It takes about as long as the fit.
+
+        Parameters
+        ----------
+        n_pairs : int or None, default=None
+            Number of pairs to list. None: all known pairs.
+        probability : float, default=0.01
+            Prior probability that a known pair is wrong, between 0 and 0.5.
+
+        Returns
+        -------
+        DataFrame
+            One row per known pair, most suspicious first, with the columns `source` and `target` (named as in
+            `to_networkx`), `given` ("edge" or "no edge") and `log_odds`, the posterior log-odds that the pair is wrong:
+            above 0, it is more likely wrong than right. They are bounded by the number of draws. If the filter does not
+            explain the outputs even so, the evidence is discounted, and large log-odds may be due to the filter.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> import networkx as nx
+        >>> from sklearn_graphid import LangevinSystemIdentifier
+        >>> from sklearn_graphid.datasets import hide_edges, make_system
+        >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
+        >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
+        >>> known = hide_edges(ring, fraction=0.5, random_state=0).to_array()
+        >>> i, j = next((i, j) for i in range(8) for j in range(i) if known[i, j] == 1)
+        >>> known[i, j] = known[j, i] = 0  # an edge that is given as absent
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # of this very pair
+        ...     identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
+        >>> worst = identifier.suspect_known_pairs(1).iloc[0]
+        >>> {worst.source, worst.target} == {i, j}, worst.given
+        (True, 'no edge')
+        """
+        check_is_fitted(self)
+        require_pandas("suspect_known_pairs")
+        import pandas as pd
+
+        wrong = check_number(probability, "probability")
+        if not 0 < wrong < 0.5:
+            raise ValueError(f"probability={probability!r}; expected a number strictly between 0 and 0.5.")
+        known = self.known_edges_
+        pairs = known.known_pairs()
+        n_listed = pairs.n_free if n_pairs is None else check_integer(n_pairs, "n_pairs", low=1)
+        log_odds = self._log_odds_of_wrong(wrong)
+        order = np.argsort(-log_odds, kind="stable")[:n_listed]
+        sources, targets = pairs.sources_and_targets()
+        return pd.DataFrame(
+            {
+                "source": [self.node_names_[node] for node in sources[order]],
+                "target": [self.node_names_[node] for node in targets[order]],
+                "given": np.where(pairs.gather(known.values)[order] == 1, "edge", "no edge"),
+                "log_odds": log_odds[order],
+            }
+        )
+
+    def _log_odds_of_wrong(self, wrong: float) -> FloatArray:
+        """Log-odds (known pairs,) of being wrong: those that the fit has found, or found now."""
+        if not self.known_edges_.known_pairs().n_free:
+            return np.empty(0)
+        if wrong == WRONG and hasattr(self, "_log_odds_wrong"):
+            return np.asarray(self._log_odds_wrong)
+        fitted = copy.copy(self).set_params(**self._params_at_fit)  # parameters may have been changed since
+        task = fitted._task_again()
+        explained = explained_task(
+            task, self._draws.mean_of_chains(self._draws.offset), getattr(self, "outlier_probabilities_", None)
+        )
+        weights = np.asarray(getattr(self, "weights_", self.adjacency_), dtype=np.float64)
+        spread = getattr(self, "weights_std_", np.zeros(weights.shape))
+        system = System(self._draws, self.density_, weights, spread, self.theta_refitted_)
+        suspicion = suspicion_of(system, task, explained, fitted._kernels_with_noise, wrong, self.n_jobs)
+        if suspicion is None:
+            raise FloatingPointError(
+                "all chains in which known pairs may be wrong diverged, as the filter gave outputs that are infinite "
+                "or nan."
+            )
+        return suspicion.log_odds
+
+    def _task_again(self) -> SamplingTask:
+        """The task of the fit, from what the fit has kept."""
+        inputs, measured = self._data_at_fit
+        outputs = np.full(inputs.shape, np.nan)
+        outputs[:, self._output_nodes] = measured
+        experiments = Experiments(inputs, outputs, self.known_edges_, self.filter_, {})
+        relative = self.noise_std_per_node_ / self.noise_std_ if np.ptp(self.noise_std_per_node_) > 0 else None
+        return SamplingTask(
+            experiments=experiments.centred() if self.fit_intercept else experiments,
+            prior=self.prior_,
+            evidence=self._evidence_for(self.known_edges_),
+            kernels=(),
+            noise=NoiseLevels(None, relative),
+            device=resolve_device(self.device),
+            has_strengths=self._uses_known_weights,
+            fit_intercept=self.fit_intercept,
+            noise_distribution=self.noise_distribution,
+        )
 
     def to_arviz(self, X: Any = None, y: Any = None) -> InferenceData:
         """The draws as an ArviZ object, for its plots and summaries.

@@ -37,7 +37,7 @@ from ._result import Identification
 from ._resume import SoughtSystem
 from ._trust import trust_findings
 
-__all__ = ["PosteriorResult", "WeightedResult", "result_of", "was_stopped"]
+__all__ = ["PosteriorResult", "WeightedResult", "explained_task", "result_of", "was_stopped"]
 
 _STOPPED = Finding.trouble(
     "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
@@ -65,6 +65,9 @@ class PosteriorResult(Identification):
     sought: SoughtSystem = field(metadata={"private": True})
     n_measured_by_draws: int = field(metadata={"private": True})  # outputs that the draws are based on
     is_resumed: bool = field(metadata={"private": True})  # whether the chains went on from those of an earlier fit
+    findings_on_fit: tuple[Finding, ...] = field(metadata={"private": True})  # those of `findings` on data and filter
+    # (known pairs,) log-odds of being wrong; None where nothing made it worth finding them
+    log_odds_wrong: FloatArray | None = field(default=None, metadata={"private": True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +127,7 @@ def result_of(
     noise = draws.pooled(draws.noise_std)
     given_outputs, outliers = task.experiments.outputs, _outlier_probabilities(draws, task)
     offset = draws.mean_of_chains(draws.offset)
-    task = replace(task, experiments=replace(task.experiments, outputs=_explicable(given_outputs, offset, outliers)))
+    task = explained_task(task, offset, outliers)
     point = _point_estimate(draws, task, point_estimate)
     level = task.experiments.output_mean + offset
     silence = task.predict(point.weights, point.theta, np.zeros((1, known.n_nodes)) - task.experiments.input_mean)[0]
@@ -135,6 +138,10 @@ def result_of(
     noise_std = float(np.sqrt(np.mean(noise**2))) if fixed is None else fixed
     prior_trust = float(draws.mean_of_chains(draws.trust.mean(1)))
     stopped = any(was_stopped(batch, task) for batch in batches)
+    on_fit = tuple(
+        data_findings(diagnostics, point.furthest, task.experiments, task.has_strengths)
+        or fit_findings(diagnostics, noise_std, task.noise.is_given, task.experiments)
+    )
     common: dict[str, Any] = dict(
         edge_probabilities=probabilities,
         adjacency=point.adjacency,
@@ -158,11 +165,9 @@ def result_of(
         sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
         n_measured_by_draws=int((~np.isnan(given_outputs)).sum()),
         is_resumed=task.start is not None,
+        findings_on_fit=on_fit,
         findings=(
-            *(
-                data_findings(diagnostics, point.furthest, task.experiments, task.has_strengths)
-                or fit_findings(diagnostics, noise_std, task.noise.is_given, task.experiments)
-            ),
+            *on_fit,
             *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
             *trust_findings(prior_trust, task.trust),
             *([_STOPPED] if stopped else []),
@@ -181,13 +186,13 @@ def _outlier_probabilities(draws: ChainDraws, task: SamplingTask) -> FloatArray 
     return np.where(np.isnan(task.experiments.outputs), np.nan, probabilities)
 
 
-def _explicable(outputs: FloatArray, offset: FloatArray, outliers: FloatArray | None) -> FloatArray:
-    """Outputs (experiments, nodes) that a system should explain: without offsets, and nan where they are outliers."""
-    explicable = outputs - offset
+def explained_task(task: SamplingTask, offset: FloatArray, outliers: FloatArray | None) -> SamplingTask:
+    """The task with outputs that a system should explain: without offsets (nodes,), and nan where they are outliers."""
+    outputs = task.experiments.outputs - offset
     if outliers is not None:
-        cleaned = np.where(outliers > 0.5, np.nan, explicable)
-        explicable = explicable if np.isnan(cleaned).all() else cleaned
-    return explicable
+        cleaned = np.where(outliers > 0.5, np.nan, outputs)
+        outputs = outputs if np.isnan(cleaned).all() else cleaned
+    return replace(task, experiments=replace(task.experiments, outputs=outputs))
 
 
 def largest_expected_f1(probability: FloatArray) -> npt.NDArray[np.bool_]:

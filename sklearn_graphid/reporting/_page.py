@@ -50,7 +50,7 @@ from ._pictures import (
     encoded,
 )
 from ._style import STYLE
-from ._tables import diagnostics_of, number_cell, output_table, pair_table, table
+from ._tables import diagnostics_of, number_cell, output_table, pair_table, suspect_table, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,6 +103,7 @@ def _page(estimator: BaseSystemIdentifier, heading: str | None) -> str:
         sections = [
             _headline(estimator, surprise, heading or "An identified graph"),
             _given(estimator, surprise),
+            _suspects(estimator),
             _graph_pictures(estimator),
             _uncertain_pairs(estimator),
             _inferred_edges(estimator),
@@ -237,6 +238,23 @@ def _uncertain_pairs(estimator: BaseSystemIdentifier) -> str:
     more = f"<p>And {count(rest, 'more pair')}.</p>" if rest > 0 else ""
     folded = f"{pair_table(estimator, others, 'uncertain-too')}{more}"
     return f"{head}{shown}<details><summary>The next {len(others)}</summary>{folded}</details>"
+
+
+def _suspects(estimator: BaseSystemIdentifier) -> str:
+    """Known pairs that are more likely wrong than right, where the fit had a reason to look for them."""
+    pairs = estimator.known_edges_.known_pairs()
+    log_odds = getattr(estimator, "_log_odds_wrong", np.empty(0))
+    chosen = [place for place in np.argsort(-log_odds, kind="stable") if log_odds[place] > 0]
+    if not chosen:
+        return ""
+    words = (
+        "The data contradict these known pairs: check them first. Log-odds are those that the pair is wrong, if one in "
+        "a hundred known pairs is. A filter that does not describe the process can make right pairs look wrong."
+    )
+    rest = len(chosen) - _UNCERTAIN_AT_ONCE
+    more = f"<p>And {count(rest, 'more pair')}.</p>" if rest > 0 else ""
+    shown = suspect_table(estimator, pairs, chosen[:_UNCERTAIN_AT_ONCE])
+    return f"<h2>Known pairs that may be wrong</h2><p>{words}</p>{shown}{more}"
 
 
 def _next_experiment(estimator: BaseSystemIdentifier) -> str:

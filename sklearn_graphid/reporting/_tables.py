@@ -12,9 +12,10 @@ import numpy as np
 from ._facts import are_probabilities, node_names, number
 
 if TYPE_CHECKING:
+    from ..graphs import EdgeSpace
     from ..identifiers import BaseSystemIdentifier
 
-__all__ = ["diagnostics_of", "number_cell", "output_table", "pair_table", "table"]
+__all__ = ["diagnostics_of", "number_cell", "output_table", "pair_table", "suspect_table", "table"]
 
 
 def diagnostics_of(estimator: BaseSystemIdentifier) -> Mapping[str, Any]:
@@ -57,6 +58,24 @@ def table(identity: str, rows: Iterable[str], head: str = "") -> str:
     """A table of these rows, which a small screen shows as paragraphs."""
     heading, body = f"<thead>{head}</thead>" if head else "", "".join(rows)
     return f'<div class="scroll"><table id="{identity}" class="stack">{heading}<tbody>{body}</tbody></table></div>'
+
+
+def suspect_table(estimator: BaseSystemIdentifier, pairs: EdgeSpace, places: Sequence[int]) -> str:
+    """Known pairs, by their places among `pairs`, with their log-odds of being wrong."""
+    names, log_odds = node_names(estimator), estimator._log_odds_wrong
+    sources, targets = pairs.sources_and_targets()
+    given = pairs.gather(estimator.known_edges_.values)
+    rows = [
+        f"<tr>{_name_cell(names[sources[place]])}{_name_cell(names[targets[place]])}"
+        f'<td data-label="Given as">{"edge" if given[place] else "no edge"}</td>'
+        f"{number_cell(f'{log_odds[place]:.1f}', 'Log-odds of being wrong')}</tr>"
+        for place in places
+    ]
+    ends = ("From", "To") if pairs.directed else ("Node", "Node")
+    head = (
+        f'<tr><th>{ends[0]}</th><th>{ends[1]}</th><th>Given as</th><th class="number">Log-odds of being wrong</th></tr>'
+    )
+    return table("suspects", rows, head)
 
 
 def _strength_cells(estimator: BaseSystemIdentifier, i: int, j: int) -> str:

@@ -21,14 +21,14 @@ from ._kernel import (
     run_kernels,
 )
 from ._langevin import LangevinKernel, langevin_step
-from ._misfit import Misfit, StrengthsTest, misfit_of, strengths_test
+from ._misfit import Misfit, StrengthsTest, gains_of_absent, misfit_of, strengths_test
 from ._modes import modes_of, weights_of_chains
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
 from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
 from ._strengths import StrengthKernel
-from ._sweeps import SweepKernel
+from ._sweeps import SweepKernel, gains_of_known
 from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 from ._working_outputs import MeasurementModel
@@ -64,6 +64,8 @@ __all__ = [
     "density_of",
     "expected_changes",
     "fit_theta",
+    "gains_of_absent",
+    "gains_of_known",
     "initial_state",
     "langevin_step",
     "misfit_of",

@@ -23,7 +23,7 @@ from ..filters._edge_derivatives import EdgeDerivatives
 from ..graphs import EdgeSpace
 from ._problem import Problem
 
-__all__ = ["Misfit", "StrengthsTest", "misfit_of", "strengths_test"]
+__all__ = ["Misfit", "StrengthsTest", "gains_of_absent", "misfit_of", "strengths_test"]
 
 # Non-edges that are looked at, evenly spread over all of them.
 _MOST_PAIRS = 500
@@ -69,16 +69,9 @@ def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
     if not absent.n_free:
         return Misfit(0.0, 1.0)
     near = _near(problem, strengths, theta, fitted, absent)
-    # Where only the product of theta and strengths matters, what was fitted is more than what can be.
-    rank = int(torch.linalg.matrix_rank(near.gram, rtol=_SINGULAR, hermitian=True))
-    inverse = torch.linalg.pinv(near.gram, rtol=_SINGULAR, hermitian=True)
-    n_free = max(1, problem.n_measured - rank)
-    variance = float(near.squares - near.pull @ inverse @ near.pull) / n_free
-    slope = near.slope - near.cross @ inverse @ near.pull
-    products = near.products - near.cross @ inverse @ near.cross.mT
+    variance, slope, products, is_told, n_free = _left_by_fit(problem, near)
     curvature = products.diagonal()
-    is_told = curvature > _SMALLEST_SHARE * near.products.diagonal()
-    if variance <= 0 or rank >= problem.n_measured or not is_told.any():
+    if not is_told.any():
         return Misfit(0.0, 1.0)
     scale = curvature[is_told].rsqrt()
     correlation = scale[:, None] * products[is_told][:, is_told] * scale
@@ -87,6 +80,45 @@ def misfit_of(problem: Problem, strengths: Tensor, theta: Tensor) -> Misfit:
     n_independent = float(len(scale) ** 2 / correlation.square().sum())
     largest = chi2.isf(_SIGNIFICANT, n_independent) / n_independent
     return Misfit(variance, factor if factor > largest else 1.0, n_free)
+
+
+def gains_of_absent(problem: Problem, strengths: Tensor, theta: Tensor, absent: EdgeSpace, signed: bool) -> Tensor:
+    """What an edge at each of some pairs would add to the log-likelihood, (pairs,), all that was fitted following.
+
+    To first order, with the strength that fits best, which is above zero unless `signed`. The other arguments are those
+    of `misfit_of`, and `absent` holds tensors.
+    """
+    fitted = problem.space.select((strengths != 0).nonzero()[:, 0])
+    gains = [strengths.new_zeros(0)]
+    for part in torch.arange(absent.n_free, device=theta.device).split(_MOST_PAIRS):
+        left = _left_by_fit(problem, _near(problem, strengths, theta, fitted, absent.select(part)))
+        counts = left.is_told if signed else left.is_told & (left.slope > 0)
+        curvature = left.products.diagonal().where(counts, torch.ones_like(left.slope))
+        gains.append(torch.where(counts, 0.5 * left.slope**2 / curvature, 0.0) / max(left.variance, 1e-300))
+    return torch.cat(gains)
+
+
+class _Left(NamedTuple):
+    """What is left of residuals and of derivatives by non-edges when all that was fitted follows."""
+
+    variance: float  # of a residual
+    slope: Tensor  # (non-edges,) products of residuals and derivatives
+    products: Tensor  # (non-edges, non-edges) of derivatives
+    is_told: Tensor  # (non-edges,) of bool: whether the data tell of a non-edge
+    n_free: int  # measurements less what was fitted
+
+
+def _left_by_fit(problem: Problem, near: _Near) -> _Left:
+    # Where only the product of theta and strengths matters, what was fitted is more than what can be.
+    rank = int(torch.linalg.matrix_rank(near.gram, rtol=_SINGULAR, hermitian=True))
+    inverse = torch.linalg.pinv(near.gram, rtol=_SINGULAR, hermitian=True)
+    n_free = max(1, problem.n_measured - rank)
+    variance = float(near.squares - near.pull @ inverse @ near.pull) / n_free
+    products = near.products - near.cross @ inverse @ near.cross.mT
+    is_told = products.diagonal() > _SMALLEST_SHARE * near.products.diagonal()
+    if variance <= 0 or rank >= problem.n_measured:
+        is_told = torch.zeros_like(is_told)
+    return _Left(variance, near.slope - near.cross @ inverse @ near.pull, products, is_told, n_free)
 
 
 class _Near(NamedTuple):

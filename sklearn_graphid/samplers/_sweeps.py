@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from ..filters import EdgeChanges, Moments
+from ..graphs import EdgeSpace
 from ._defined_graphs import with_outputs
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
 from ._problem import Problem
@@ -47,7 +48,7 @@ from ._theta import (
 )
 from ._working_outputs import MeasurementModel, WorkingOutputs
 
-__all__ = ["SweepKernel", "SweepState"]
+__all__ = ["SweepKernel", "SweepState", "gains_of_known"]
 
 # A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until
 # the next full sweep, which is every so many. Most pairs are that certain most of the time.
@@ -333,6 +334,27 @@ def _next_look(ahead: int, n_settled: float) -> int:
     if n_settled > 0.75 * ahead:
         return 2 * ahead
     return max(1, ahead // 2) if n_settled < 0.4 * ahead else ahead
+
+
+def gains_of_known(problem: Problem, adjacency: Tensor, theta: Tensor, noise_std: Tensor, pairs: EdgeSpace) -> Tensor:
+    """What flips of single pairs, known or not, would add to the log-likelihood of graphs, (graphs, pairs).
+
+    Parameters
+    ----------
+    problem : Problem
+        Data and filter.
+    adjacency, theta, noise_std : Tensor (graphs, nodes, nodes), (graphs, parameters) and (graphs,)
+        The graphs; theta is integrated out where the filter is linear in it, and stays where it is not.
+    pairs : EdgeSpace
+        Of tensors.
+    """
+    likelihood = _FlipLikelihood(problem, problem.edge_changes(adjacency, theta), noise_std, 1.0)
+    amounts, gains = 1 - 2 * pairs.gather(adjacency), [likelihood.now.new_zeros(len(adjacency), 0)]
+    at_once = max(1, _NUMBERS_AT_ONCE // max(1, len(adjacency) * likelihood.n_numbers))
+    for part in torch.arange(pairs.n_free, device=theta.device).split(at_once):
+        flipped, _ = likelihood.after(*pairs.entries(part.expand(len(adjacency), -1)), amounts[:, part])
+        gains.append(flipped - likelihood.now[:, None])
+    return torch.cat(gains, 1).nan_to_num(-torch.inf, posinf=-torch.inf)
 
 
 class _FlipLikelihood:
