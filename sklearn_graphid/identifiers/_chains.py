@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
@@ -27,6 +29,7 @@ from ..samplers import (
     Problem,
     RandomSource,
     StepInfo,
+    StrengthKernel,
     TemperedDenoiser,
     TrustLaw,
     density_of,
@@ -39,7 +42,7 @@ from ._noise import NoiseLevels
 from ._result import Experiments
 from ._resume import ChainStart
 
-__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "run_chains"]
+__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "check_memory", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
 # Two batches make the default number of chains, so that two workers have something to do.
@@ -168,6 +171,37 @@ Reader = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], bool]
 def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
     """The seeds, batch by batch."""
     return [seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)]
+
+
+def check_memory(task: SamplingTask, n_chains: int, n_jobs: int | None) -> None:
+    """Raise MemoryError where strengths of so many pairs need more memory than the machine has."""
+    kernel, memory = task.kernels[-1], _machine_memory()
+    if not isinstance(kernel, StrengthKernel) or task.device.type != "cpu" or memory is None:
+        return
+    problem = task.problem()
+    n_batches = len(batches_of(range(n_chains)))
+    n_at_once = min(n_batches, effective_n_jobs(n_jobs))
+    needed = n_at_once * kernel.least_memory(problem, min(n_chains, BATCH))
+    if needed <= memory:
+        return
+    fitting = [n for n in range(1, min(n_chains, BATCH)) if kernel.least_memory(problem, n) <= memory]
+    fewer = f", or fewer chains (n_chains={fitting[-1]})" if fitting else ""
+    raise MemoryError(
+        f"strengths of {problem.space.n_free:,} pairs with n_chains={n_chains} and n_jobs={n_jobs} need about "
+        f"{needed / 1e9:,.1f} GB of memory, and this machine has {memory / 1e9:,.1f} GB; expected pairs that cannot be "
+        f"edges as known (known_mask, with 0 in known_adjacency){fewer}."
+    )
+
+
+def _machine_memory() -> float | None:
+    """Bytes of memory that this process may use; None where the system does not tell."""
+    try:
+        memory = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return None
+    limit = Path("/sys/fs/cgroup/memory.max")  # of a container
+    text = limit.read_text().strip() if limit.is_file() else "max"
+    return min(memory, float(text)) if text.isdigit() else memory
 
 
 def run_chains(

@@ -40,7 +40,7 @@ from ..samplers import (
 )
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
-from ._chains import Reader, SamplingTask, batches_of, run_chains
+from ._chains import Reader, SamplingTask, batches_of, check_memory, run_chains
 from ._draws import ChainDraws, finite_chains
 from ._edge_weights import SLABS, check_edge_weights, warn_of_units, weight_intervals, weight_matrices
 from ._estimates import central_interval
@@ -138,11 +138,12 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             noise=levels,
             device=resolve_device(self.device),
             has_strengths=self._uses_known_weights,
-            trust=self._trust_for(prior, experiments.known),
             start=self._start_of_chains(experiments),
             fit_intercept=self.fit_intercept,
             noise_distribution=self.noise_distribution,
         )
+        check_memory(task, self.n_chains, self.n_jobs)
+        task = replace(task, trust=self._trust_for(prior, experiments.known))
         return self._run(self._resumed(task), noise)
 
     def _start_of_chains(self, experiments: Experiments) -> ChainStart | None:

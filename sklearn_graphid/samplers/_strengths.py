@@ -134,6 +134,19 @@ class StrengthKernel(Kernel):
         """How many unknown pairs a chain may have as edges before it takes no more of them than one at a time."""
         return max(_NUMBERS_PER_CHAIN // max(1, n_unknown), 2 * _edges_at_start(n_nodes, directed))
 
+    def least_memory(self, problem: Problem, n_chains: int) -> float:
+        """Bytes that chains need even if they find no more edges than they start with, as measured.
+
+        Tables of pairs and edges, of which there are five and a half at once when edges come, and of edges and edges;
+        or, where all pairs are fitted first, their normal equations.
+        """
+        n_free, n_edges = problem.space.n_free, _edges_at_start(problem.n_nodes, problem.space.directed)
+        n_edges = problem.n_certain + min(problem.n_unknown, n_edges)
+        n_numbers = n_chains * n_edges * (5.5 * n_free + 14.0 * n_edges)
+        if self._is_quickly_relaxed(problem):
+            n_numbers = max(n_numbers, 6.0 * math.ceil(n_chains / _CHAINS_PER_FIT) * n_free**2)
+        return 8.0 * n_numbers
+
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
         n_chains, n_free = len(chain.theta), problem.space.n_free
         odds = GraphOdds.of(problem, denoise, self.sigma, self.n_parts, self.has_independent_pairs, n_chains)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import networkx as nx
@@ -26,7 +27,7 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.identifiers import GraphicalLassoIdentifier, RobustFilterIdentifier
+from sklearn_graphid.identifiers import GraphicalLassoIdentifier, RobustFilterIdentifier, _chains
 from sklearn_graphid.identifiers._edge_weights import summarize_weights, weight_intervals
 from sklearn_graphid.samplers import _strengths
 
@@ -498,3 +499,20 @@ def test_large_graphs_begin_sparse_and_stay_within_their_tables(monkeypatch):
     n_moves = 2 * 8
     most = 2 * 2 * n_nodes + n_moves  # twice four edges per node, of two nodes each, and what single moves add
     assert identifier._draws.graphs.sum(-1).max() <= most
+
+
+def test_more_memory_than_there_is_is_refused_before_any_work(monkeypatch):
+    """One table of all pairs and of four edges per node, in double precision, is the least that chains hold."""
+    monkeypatch.setattr(_chains, "_run_batch", lambda *_: pytest.fail("worked"))
+    monkeypatch.setattr(_chains, "_machine_memory", lambda: 24e9)
+    X = np.random.default_rng(0).normal(size=(2, 500))
+    identifier = LangevinSystemIdentifier("heat", edge_weights="positive", random_state=0)
+    with pytest.raises(
+        MemoryError, match=r"strengths of 124,750 pairs .*has 24.0 GB.*known_mask.*n_chains=4"
+    ) as caught:
+        identifier.fit(X, X)
+    needed = float(re.search(r"about ([\d.,]+) GB", str(caught.value))[1])
+    assert needed * 1e9 > 8 * 8 * 124_750 * 1000
+    known = np.where(nx.to_numpy_array(nx.cycle_graph(500)) + np.eye(500), np.nan, 0.0)  # all others are ruled out
+    with pytest.raises(pytest.fail.Exception, match="worked"):
+        identifier.fit(X, X, known)
