@@ -199,6 +199,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
         # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
         n_swaps = 4 if prior.has_independent_pairs else 1
+        common["has_independent_pairs"] = prior.has_independent_pairs
         common["measurements"] = MeasurementModel(self.fit_intercept, self.noise_distribution == "student-t")
         return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), n_swaps, **common)
 

@@ -9,7 +9,8 @@ is known only through a denoiser. So a sweep divides the unknown pairs into part
 4. theta, then the noise level, are drawn given the graph, and so are the density of the unknown pairs and the trust in
    the prior (see `_tempering`), offsets and outliers of the outputs (see `_working_outputs`).
 
-A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach. Some chains start from a fit of the
+A sweep begins with a swap (see `_swaps`), for what one pair at a time cannot reach, and where few pairs are unknown,
+with a draw from a list of all graphs (see `_listed_graphs`). Some chains start from a fit of the
 relaxed matrix (see `_relaxed_fit`), and before the draws begin, chains that have fallen far behind go on from where a
 better one is.
 
@@ -34,6 +35,7 @@ from ..filters import EdgeChanges, Moments
 from ..graphs import EdgeSpace
 from ._defined_graphs import with_outputs
 from ._kernel import ChainState, Denoiser, Kernel, RandomSource, StepInfo
+from ._listed_graphs import ListedGraphs, list_graphs
 from ._problem import Problem
 from ._relaxed_fit import fit_some_chains
 from ._swaps import SwappedGraphs, swap_once
@@ -82,6 +84,7 @@ class SweepState(NamedTuple):
     origin: Tensor  # (chains,) the chain that each goes back to
     outputs: WorkingOutputs  # what each chain takes the outputs to be
     n_sweeps: int
+    listed: ListedGraphs | None = None  # all graphs, where they are few
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,9 @@ class SweepKernel(Kernel):
         Whether outputs have offsets and outliers, which are then drawn too.
     resumes : bool
         Whether chains start from draws of an earlier fit.
+    has_independent_pairs : bool
+        Whether pairs are independent under the prior. Where few of them are unknown, all graphs are then listed, and
+        drawn from the list at the beginning of every sweep.
     """
 
     step_name: ClassVar[str] = "sweep"
@@ -120,6 +126,7 @@ class SweepKernel(Kernel):
     noise_std: float | None = None
     measurements: MeasurementModel = field(default_factory=MeasurementModel)
     resumes: bool = False
+    has_independent_pairs: bool = False
 
     @property
     def n_steps(self) -> int:
@@ -143,7 +150,10 @@ class SweepKernel(Kernel):
         origin = torch.arange(len(chain.pairs), device=chain.pairs.device)
         nothing = torch.zeros_like(chain.pairs)
         denoise = start_density(denoise, chain.pairs, rng)
-        return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, outputs, 0)
+        # Fits on the list are made once, so outputs must be the same in all chains and sweeps.
+        is_listed = self.has_independent_pairs and self.n_parts > 1 and self.measurements.is_trivial
+        listed = list_graphs(problem, self.noise_std) if is_listed else None
+        return SweepState(chain, nothing, PriorOdds(nothing, nothing), denoise, origin, outputs, 0, listed)
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: SweepState, rng: RandomSource
@@ -151,6 +161,8 @@ class SweepKernel(Kernel):
         chain, prior, denoise, gain = state.chain, state.prior, state.denoise, state.likelihood_gain.clone()
         is_on_the_way = state.n_sweeps < self.n_sweeps - self.n_draws
         measured_problem, problem = problem, self.measurements.applied(problem, state.outputs)
+        chain, listed_probability = self._draw_from_list(problem, state, rng)
+        gain[chain.pairs != state.chain.pairs] = torch.inf  # to be looked at
         graphs = SwappedGraphs.of(problem, chain)
         for _ in range(self._n_swaps(problem, is_on_the_way)):
             graphs = swap_once(problem, denoise, graphs, *chain[1:], prior.log_odds, self.sigma, self.temperature, rng)
@@ -178,14 +190,27 @@ class SweepKernel(Kernel):
         # What a flip would gain, seen from the pair as it stands now.
         flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / self.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
+        if listed_probability is not None:
+            probability = 0.5 * (probability + listed_probability)
         log_prior = _log_prior(chain.pairs, prior.log_odds) + log_weight_of_prior(denoise)
         denoise, prior = redraw_prior(denoise, prior, chain.pairs, rng)
         drawn = trust_of(denoise), density_of(denoise), outputs.offset, outputs.outlier_probability
         info = StepInfo(self.sigma, probability, log_likelihood, log_prior, state.origin, *drawn)
-        state = SweepState(chain, gain, prior, denoise, state.origin, outputs, state.n_sweeps + 1)
+        state = SweepState(chain, gain, prior, denoise, state.origin, outputs, state.n_sweeps + 1, state.listed)
         if is_on_the_way and state.n_sweeps % _SWEEPS_BETWEEN_RESTARTS == 0:
             state = _restarted(state, (log_likelihood + info.log_prior) / self.temperature, rng.uniform())
         return state, info
+
+    def _draw_from_list(
+        self, problem: Problem, state: SweepState, rng: RandomSource
+    ) -> tuple[ChainState, Tensor | None]:
+        """Draw graph, theta and noise level from the list, if there is one; and how probable every pair was."""
+        if state.listed is None:
+            return state.chain, None
+        # What a prior of independent pairs says where nothing is known of a pair is all that it says.
+        nothing, everything = torch.zeros_like(state.chain.pairs), torch.ones_like(state.chain.pairs)
+        odds = self._prior_odds(problem, state.denoise, nothing, 0.5 * everything, everything).log_odds
+        return state.listed.redraw(problem, state.chain, odds, self.noise_std, self.temperature, rng)
 
     def _n_swaps(self, problem: Problem, is_on_the_way: bool) -> int:
         if self.n_parts == 1 or problem.n_unknown < 2:
@@ -229,7 +254,10 @@ class SweepKernel(Kernel):
         problem = self.measurements.applied(measured_problem, outputs)
         theta, temperature = chain.theta, self.temperature
         if fit_first:
-            theta = fit_theta(problem, adjacency, theta, n_iterations=10).theta
+            # A parameter that the data do not determine must not go where a draw never finds back from.
+            has_gaussian_prior = problem.filter.log_prior(theta) is None
+            precision = theta_precision(problem, chain.noise_std) if has_gaussian_prior else 0.0
+            theta = fit_theta(problem, adjacency, theta, 10, precision).theta
         if not problem.filter.linear_in_theta:
             place, uniform = rng.uniform(theta.shape[1]), rng.uniform()
             theta = propose_theta_globally(problem, adjacency, theta, chain.noise_std, place, uniform, temperature)
@@ -259,7 +287,8 @@ def _restarted(state: SweepState, log_posterior: Tensor, uniform: Tensor) -> Swe
     chain = ChainState(*(part[source] for part in state.chain))
     prior, denoise = state.prior.of_chains(source), of_chains(state.denoise, source)
     origin, outputs = state.origin[source], state.outputs.of_chains(source)
-    return SweepState(chain, state.likelihood_gain[source], prior, denoise, origin, outputs, state.n_sweeps)
+    gain = state.likelihood_gain[source]
+    return SweepState(chain, gain, prior, denoise, origin, outputs, state.n_sweeps, state.listed)
 
 
 class _Visits(NamedTuple):

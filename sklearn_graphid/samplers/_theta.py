@@ -11,6 +11,7 @@ from ..filters import Moments, ThetaCurve
 from ._problem import Problem
 
 __all__ = [
+    "SMALLEST_NOISE",
     "AdamState",
     "ThetaFit",
     "adam_step",
@@ -34,7 +35,7 @@ _PRIOR_WIDTH = 3.0
 
 
 # The smallest noise level that is drawn, relative to the outputs.
-_SMALLEST_NOISE = 1e-6
+SMALLEST_NOISE = 1e-6
 
 
 class AdamState(NamedTuple):
@@ -257,7 +258,7 @@ def sample_noise_std(problem: Problem, adjacency: Tensor, theta: Tensor, gamma: 
 def noise_std_from(problem: Problem, squares: Tensor, gamma: Tensor) -> Tensor:
     """The same from the sum of squared residuals (chains,)."""
     # Exact outputs leave no residuals; the floor is where single precision can no longer tell.
-    return (0.5 * squares / gamma).sqrt().clamp_min(_SMALLEST_NOISE * problem.scale)
+    return (0.5 * squares / gamma).sqrt().clamp_min(SMALLEST_NOISE * problem.scale)
 
 
 class ThetaFit(NamedTuple):
@@ -268,7 +269,9 @@ class ThetaFit(NamedTuple):
     squares: Tensor  # (chains,) sum of squared residuals
 
 
-def fit_theta(problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: int = 30) -> ThetaFit:
+def fit_theta(
+    problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: int = 30, precision: Tensor | float = 0.0
+) -> ThetaFit:
     """Maximum-likelihood theta given the graph, by Levenberg and Marquardt for all chains at once.
 
     Parameters
@@ -281,6 +284,9 @@ def fit_theta(problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: 
         Where to start.
     n_iterations : int
         How many steps; a filter that is linear in theta is done after the first.
+    precision : Tensor (chains, 1) or float
+        That of a Gaussian prior of theta around zero, for noise of variance one, as `theta_precision` gives it. With 0,
+        a parameter that the data do not determine may go anywhere.
 
     Returns
     -------
@@ -289,16 +295,21 @@ def fit_theta(problem: Problem, adjacency: Tensor, theta: Tensor, n_iterations: 
     """
     damping = torch.full_like(theta[:, :1], 1e-3, dtype=torch.float64)
     curve = problem.filter.along_theta(adjacency, problem.inputs)
-    best = _normal_equations(problem, curve, theta, damping=damping)
+
+    def cost_of(equations: _NormalEquations, theta: Tensor) -> Tensor:
+        return equations.squares + (precision * theta.double().square()).sum(-1)
+
+    best = _normal_equations(problem, curve, theta, precision, damping)
     for _ in range(n_iterations):
         proposal = problem.filter.constrain((theta + best.step.nan_to_num()).to(theta.dtype))
-        tried = _normal_equations(problem, curve, proposal, damping=damping / 10)
-        better = tried.squares < best.squares
-        converged = (best.squares - tried.squares).abs() <= 1e-14 * best.squares
+        tried = _normal_equations(problem, curve, proposal, precision, damping / 10)
+        cost, tried_cost = cost_of(best, theta), cost_of(tried, proposal)
+        better = tried_cost < cost
+        converged = (cost - tried_cost).abs() <= 1e-14 * cost
         damping = torch.where(better[:, None], damping / 10, damping * 10).clamp(1e-15, 1e6)
         theta = torch.where(better[:, None], proposal, theta)
-        best = _normal_equations(problem, curve, theta, damping=damping)
+        best = _normal_equations(problem, curve, theta, precision, damping)
         if bool((converged | (damping[:, 0] >= 1e6)).all()):
             break
-    final = _normal_equations(problem, curve, theta)
+    final = _normal_equations(problem, curve, theta, precision)
     return ThetaFit(theta, torch.cholesky_inverse(final.cholesky), final.squares)
