@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ._optional import require_rich
 
-__all__ = ["VERBOSE", "LateProgressBar", "shown_progress"]
+__all__ = ["VERBOSE", "LateProgressBar", "announce", "shown_progress"]
 
 _AUTO = "auto"
 # For `_parameter_constraints`.
@@ -45,6 +45,13 @@ def shown_progress(estimator: Any) -> Iterator[None]:
         yield
     finally:  # scikit-learn has noted which callbacks it has to tear down
         estimator.set_callbacks(*callbacks)
+
+
+def announce(estimator: Any, text: str) -> None:
+    """Print a line about a fit that begins, where its progress is shown or would be."""
+    verbose, is_part = getattr(estimator, "verbose", False), hasattr(estimator, "_parent_callback_ctx")
+    if not is_part and (_has_terminal() if verbose == _AUTO else verbose):
+        print(f"{type(estimator).__name__}: {text}", flush=True)
 
 
 def _bar_for(estimator: Any) -> Any:

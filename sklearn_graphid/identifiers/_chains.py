@@ -42,7 +42,7 @@ from ._noise import NoiseLevels
 from ._result import Experiments
 from ._resume import ChainStart
 
-__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "check_memory", "run_chains"]
+__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "check_memory", "expected_seconds", "run_chains"]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
 # Two batches make the default number of chains, so that two workers have something to do.
@@ -173,14 +173,22 @@ def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
     return [seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)]
 
 
+def expected_seconds(task: SamplingTask, n_chains: int, n_jobs: int | None) -> float:
+    """How long strengths take, roughly; zero where edges have none, and for a GPU."""
+    kernel = task.kernels[-1]
+    if not isinstance(kernel, StrengthKernel) or task.device.type != "cpu":
+        return 0.0
+    n_batches, n_at_once = _batches_at_once(n_chains, n_jobs)
+    return -(-n_batches // n_at_once) * kernel.least_seconds(task.problem(), min(n_chains, BATCH))
+
+
 def check_memory(task: SamplingTask, n_chains: int, n_jobs: int | None) -> None:
     """Raise MemoryError where strengths of so many pairs need more memory than the machine has."""
     kernel, memory = task.kernels[-1], _machine_memory()
     if not isinstance(kernel, StrengthKernel) or task.device.type != "cpu" or memory is None:
         return
     problem = task.problem()
-    n_batches = len(batches_of(range(n_chains)))
-    n_at_once = min(n_batches, effective_n_jobs(n_jobs))
+    _, n_at_once = _batches_at_once(n_chains, n_jobs)
     needed = n_at_once * kernel.least_memory(problem, min(n_chains, BATCH))
     if needed <= memory:
         return
@@ -191,6 +199,12 @@ def check_memory(task: SamplingTask, n_chains: int, n_jobs: int | None) -> None:
         f"{needed / 1e9:,.1f} GB of memory, and this machine has {memory / 1e9:,.1f} GB; expected pairs that cannot be "
         f"edges as known (known_mask, with 0 in known_adjacency){fewer}."
     )
+
+
+def _batches_at_once(n_chains: int, n_jobs: int | None) -> tuple[int, int]:
+    """How many batches there are, and how many run at the same time."""
+    n_batches = len(batches_of(range(n_chains)))
+    return n_batches, min(n_batches, effective_n_jobs(n_jobs))
 
 
 def _machine_memory() -> float | None:

@@ -135,7 +135,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         "cpu", "cuda" or "auto".
     verbose : bool or "auto", default="auto"
         Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
-        a terminal, once a fit has taken five seconds.
+        a terminal, once a fit has taken five seconds. Strengths that take minutes are announced beforehand.
     random_state : int, RandomState or None, default=None
         Makes the run reproducible.
 

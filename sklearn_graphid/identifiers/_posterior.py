@@ -25,7 +25,7 @@ from .._utils._numbers import (
     check_random_state,
 )
 from .._utils._optional import require_pandas
-from .._utils._progress import VERBOSE
+from .._utils._progress import VERBOSE, announce
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior
@@ -40,7 +40,7 @@ from ..samplers import (
 )
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
-from ._chains import Reader, SamplingTask, batches_of, check_memory, run_chains
+from ._chains import Reader, SamplingTask, batches_of, check_memory, expected_seconds, run_chains
 from ._draws import ChainDraws, finite_chains
 from ._edge_weights import SLABS, check_edge_weights, warn_of_units, weight_intervals, weight_matrices
 from ._estimates import central_interval
@@ -63,6 +63,8 @@ _SMALLEST, _LARGEST = 1e-15, 1e15
 _POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
 _SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
+# A fit of so many seconds says so beforehand, where progress is shown: its first step may take as long.
+_LONG = 90.0
 # Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known. Up to so many
 # pairs each is a part of its own, and the sweeps are exact.
 _N_PARTS = 5
@@ -143,6 +145,8 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             noise_distribution=self.noise_distribution,
         )
         check_memory(task, self.n_chains, self.n_jobs)
+        if (seconds := expected_seconds(task, self.n_chains, self.n_jobs)) > _LONG:
+            announce(self, f"sampling strengths will take about {seconds / 60:.0f} minutes or more.")
         task = replace(task, trust=self._trust_for(prior, experiments.known))
         return self._run(self._resumed(task), noise)
 

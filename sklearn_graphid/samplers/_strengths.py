@@ -17,6 +17,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from ..filters import SteadyStateFilter
 from ._defined_graphs import with_outputs
 from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
@@ -65,6 +66,8 @@ _LARGEST_WORK = 3e10
 _EDGES_PER_NODE_AT_START = 4.0
 # Tables of all pairs with all edges may hold so many numbers for each chain, or twice those of the start: 32 MB.
 _NUMBERS_PER_CHAIN = 2**22
+# Measured on one core, with heat on 40 nodes and steady states on 90 and 120.
+_PRODUCTS_PER_SECOND = 2.5e9
 
 
 class StrengthState(NamedTuple):
@@ -146,6 +149,23 @@ class StrengthKernel(Kernel):
         if self._is_quickly_relaxed(problem):
             n_numbers = max(n_numbers, 6.0 * math.ceil(n_chains / _CHAINS_PER_FIT) * n_free**2)
         return 8.0 * n_numbers
+
+    def least_seconds(self, problem: Problem, n_chains: int) -> float:
+        """Seconds that chains take on one core if they find no more edges than they start with, within a factor of two.
+
+        Most of the time, products of derivatives are computed: for all pairs and edges in every move, and for all pairs
+        where these are fitted first.
+        """
+        n_free, n_edges = problem.space.n_free, _edges_at_start(problem.n_nodes, problem.space.directed)
+        n_edges = problem.n_certain + min(problem.n_unknown, n_edges)
+        # In a steady state, derivatives are products of two vectors.
+        is_rank_one = isinstance(problem.filter, SteadyStateFilter) and not problem.space.directed
+        n_outputs = sum(problem.inputs.shape) if is_rank_one else problem.inputs.numel()
+        n_products = self.n_sweeps * self.n_moves * n_chains * n_free * n_edges * (n_edges + n_outputs)
+        if self._is_quickly_relaxed(problem):
+            n_fits = _RELAXED_ROUNDS * (_STEPS_PER_ROUND + 1) * math.ceil(n_chains / _CHAINS_PER_FIT)
+            n_products += n_fits * n_free**2 * (n_outputs + n_free // 3)
+        return n_products / _PRODUCTS_PER_SECOND
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> StrengthState:
         n_chains, n_free = len(chain.theta), problem.space.n_free

@@ -510,9 +510,21 @@ def test_more_memory_than_there_is_is_refused_before_any_work(monkeypatch):
     with pytest.raises(
         MemoryError, match=r"strengths of 124,750 pairs .*has 24.0 GB.*known_mask.*n_chains=4"
     ) as caught:
-        identifier.fit(X, X)
+        identifier.fit(X, 0.5 * X)
     needed = float(re.search(r"about ([\d.,]+) GB", str(caught.value))[1])
     assert needed * 1e9 > 8 * 8 * 124_750 * 1000
     known = np.where(nx.to_numpy_array(nx.cycle_graph(500)) + np.eye(500), np.nan, 0.0)  # all others are ruled out
     with pytest.raises(pytest.fail.Exception, match="worked"):
-        identifier.fit(X, X, known)
+        identifier.fit(X, 0.5 * X, known)
+
+
+@pytest.mark.parametrize(("n_nodes", "verbose", "is_told"), [(100, True, True), (100, False, False), (8, True, False)])
+def test_fits_that_take_minutes_say_so_beforehand(n_nodes, verbose, is_told, monkeypatch, capsys):
+    pytest.importorskip("rich", reason="verbose=True needs rich, from the extra 'progress'")
+    monkeypatch.setattr(_chains, "_run_batch", lambda *_: pytest.fail("worked"))
+    X = np.random.default_rng(0).normal(size=(20, n_nodes))
+    identifier = LangevinSystemIdentifier("heat", edge_weights="positive", verbose=verbose, random_state=0)
+    with pytest.raises(pytest.fail.Exception, match="worked"):
+        identifier.fit(X, 0.5 * X)
+    said = re.search(r"sampling strengths will take about (\d+) minutes", capsys.readouterr().out)
+    assert (said is not None) == is_told
