@@ -32,8 +32,8 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn_graphid import KnownEdges, identifiers
 from sklearn_graphid.filters import ARMAFilter, SteadyStateFilter
 
-# A problem takes about a quarter of a second: 13 s for those of every run, 40 s more for those of `make test`.
-N_QUICK, N_ALL = 50, 200
+# A problem takes about half a second: 15 s for those of every run, 75 s more for those of `make test`.
+N_QUICK, N_ALL = 30, 180
 
 
 class Problem:
