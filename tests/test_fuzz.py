@@ -30,7 +30,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
 from sklearn_graphid import KnownEdges, identifiers
-from sklearn_graphid.filters import ARMAFilter, SteadyStateFilter
+from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, SteadyStateFilter
 
 # A problem takes about half a second: 15 s for those of every run, 75 s more for those of `make test`.
 N_QUICK, N_ALL = 30, 180
@@ -108,6 +108,8 @@ def magnified_rounding(identifier):
     if isinstance(filter, ARMAFilter):
         denominator = polynomial_matrix(matrix, [1.0, *identifier.theta_[filter.ma_order + 1 :]])
         return max(1e-6, 1e-14 * np.linalg.cond(denominator))
+    if isinstance(filter, HeatDiffusionFilter):  # small eigenvalues carry the rounding of the largest
+        return 1e-6 + 1e-14 * identifier.theta_[0] * np.abs(matrix).sum(1).max()
     if isinstance(filter, SteadyStateFilter) and filter.leak == 0:
         # The smallest leak that makes any graph solvable, 1e-6, counts where the graph itself holds little more.
         conductance, _ = conductance_matrix(filter, matrix)
