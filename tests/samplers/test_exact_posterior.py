@@ -28,7 +28,7 @@ from sklearn_graphid import (
     StochasticBlockPrior,
 )
 from sklearn_graphid.datasets import make_system
-from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
 from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _sweeps, _theta
 from sklearn_graphid.samplers._listed_graphs import list_graphs
@@ -515,7 +515,7 @@ def test_draws_from_a_rough_list_of_graphs_match_enumeration(name):
     assert float(chain.noise_std.square().mean()) == pytest.approx(exact.variance, rel=0.2)
 
 
-def test_graphs_are_listed_where_few_pairs_are_unknown_and_no_parameter_is_known():
+def test_graphs_are_listed_where_that_takes_little_time_and_no_parameter_is_known():
     def listed(filter, n_nodes):
         nothing, signals = np.zeros((n_nodes, n_nodes)), np.ones((2, n_nodes))
         return list_graphs(
@@ -526,6 +526,7 @@ def test_graphs_are_listed_where_few_pairs_are_unknown_and_no_parameter_is_known
     assert len(listed(SteadyStateFilter(), 4).pairs) == 38  # connected graphs on four named nodes
     assert listed(PolynomialFilter(1), 6) is None
     assert listed(PolynomialFilter(1, fixed={"theta_0": 0.0}), 5) is None
+    assert listed(CallableFilter(lambda adjacency, theta: theta[0] * adjacency), 5) is None
 
 
 class BlocksInQuestion(StochasticBlockPrior):
