@@ -161,6 +161,8 @@ def strengths_test(problem: Problem, graph: Tensor, theta: Tensor) -> StrengthsT
     tested = problem.space.select(edges[:: -(-len(edges) // n_most)])
     near = _linearise(problem, graph, theta)
     pull, gram = near.products(near.by_strengths(tested))
+    if not bool(torch.isfinite(gram).all()):  # a rational filter near a pole
+        return StrengthsTest(1.0, 0.0)
     squares, by_theta = float(near.residuals.square().sum()), slice(tested.n_free, None)
     before, n_before = _explained(pull[by_theta], gram[by_theta, by_theta])
     after, n_after = _explained(pull, gram)
