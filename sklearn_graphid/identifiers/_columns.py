@@ -264,7 +264,14 @@ def refuse_missing_inputs(inputs: FloatArray, node_names: Names | None) -> None:
 
 
 def warn_of_doubtful_data(inputs: FloatArray, outputs: FloatArray) -> None:
-    """Warn where X is zero or Y is X, which are more often mistakes than measurements."""
+    """Warn where X is zero, Y is X or rows are copies, which are more often mistakes than measurements."""
+    # Where nothing is put in and nothing comes out, rows are alike without being copies.
+    both = np.hstack([inputs, np.nan_to_num(outputs)])[inputs.any(1) & np.nan_to_num(outputs).any(1)]
+    if n_copies := len(both) - len(np.unique(both, axis=0)):
+        warn_caller(
+            f"{n_copies} of {len(inputs)} rows of X and Y are copies of other rows. They count as experiments, so the "
+            f"result is too sure; keep one row of each."
+        )
     if not inputs.any():
         warn_caller(
             "X holds nothing but zeros. Filters turn inputs of zero into outputs of zero on every graph, so these "

@@ -625,6 +625,19 @@ def test_outputs_that_are_the_inputs_are_noticed():
         assert not any("equal" in text for text in warnings_of(RidgeSystemIdentifier("heat"), X, outputs))
 
 
+def test_rows_that_are_copies_are_noticed():
+    X, Y = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
+    Y[3, 1] = NAN
+    both = [np.vstack([values, values[2:5]]) for values in (X, Y)]
+    (text,) = (text for text in warnings_of(RidgeSystemIdentifier("heat"), *both) if "copies" in text)
+    assert text.startswith("3 of 12 rows of X and Y are copies of other rows.")
+    # An experiment that is repeated has noise of its own, and controls without input or output are alike.
+    repeated = [np.vstack([X, X]), np.vstack([Y, Y + 1e-9])]
+    controls = [np.vstack([values, np.zeros((2, 4))]) for values in (X, Y)]
+    for data in ((X, Y), repeated, controls):
+        assert not any("copies" in text for text in warnings_of(RidgeSystemIdentifier("heat"), *data))
+
+
 @pytest.mark.parametrize("names", [None, [*"abcd"]])
 def test_missing_inputs_are_told_with_their_place_and_no_other_estimator(names):
     X, Y = make_system(nx.path_graph(4), "heat", [0.5], n_experiments=9, random_state=0)
