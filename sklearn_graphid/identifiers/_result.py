@@ -40,7 +40,9 @@ class Experiments:
         n_measured = (~np.isnan(self.outputs)).sum(0)
         input_mean = self.inputs.mean(0)
         output_mean = np.nansum(self.outputs, axis=0) / np.maximum(n_measured, 1)
-        inputs, outputs = self.inputs - input_mean, self.outputs - output_mean
+        # What is constant has a mean that may differ from it by rounding, which is no signal.
+        is_constant = np.ptp(self.inputs, axis=0) == 0
+        inputs, outputs = np.where(is_constant, 0.0, self.inputs - input_mean), self.outputs - output_mean
         return replace(self, inputs=inputs, outputs=outputs, input_mean=input_mean, output_mean=output_mean)
 
     def name_of_row(self, row: int) -> Any:

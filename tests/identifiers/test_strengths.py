@@ -114,7 +114,7 @@ def test_pairs_of_which_nothing_is_said():
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_one_sort_of_known_pair_is_no_reference(value):
     partial = np.full((4, 4), NAN)
-    partial[0, 1] = value
+    partial[0, 1] = partial[1, 0] = value
     strengths = symmetric(0, 4) + np.array([[0, 9, 0, 0], [9, 0, 9, 0], [0, 9, 0, 9], [0, 0, 9, 0]])
     reading = read_edges(strengths, KnownEdges.from_array(partial))
     assert not reading.calibrated
