@@ -77,7 +77,7 @@ _ROUNDING = 1e-10
 _PENALTIES = np.logspace(-10, 2, 25)
 
 
-def ridge_error(inputs: FloatArray, outputs: FloatArray) -> float:
+def ridge_error(inputs: FloatArray, outputs: FloatArray, has_offsets: bool = False) -> float:
     """Root mean square error of ridge regression of the outputs on the inputs, for experiments that are left out.
 
     A graph filter that is linear in its input is a matrix, and ridge regression fits any matrix. It knows no graph, so
@@ -89,6 +89,8 @@ def ridge_error(inputs: FloatArray, outputs: FloatArray) -> float:
     ----------
     inputs, outputs : ndarray of shape (n_experiments, n_nodes)
         nan in `outputs` where nothing was measured.
+    has_offsets : bool
+        Whether outputs have offsets, which are fitted as well.
 
     Returns
     -------
@@ -104,24 +106,30 @@ def ridge_error(inputs: FloatArray, outputs: FloatArray) -> float:
         columns = np.flatnonzero(members.ravel() == pattern)
         if len(np.unique(groups[rows])) < 3:
             continue
-        squares += _left_out_squares(inputs[rows], outputs[np.ix_(rows, columns)], groups[rows])
+        squares += _left_out_squares(inputs[rows], outputs[np.ix_(rows, columns)], groups[rows], has_offsets)
         n_left_out += int(rows.sum()) * len(columns)
     return float(np.sqrt(squares.min() / n_left_out)) if n_left_out else float("nan")
 
 
-def _left_out_squares(inputs: FloatArray, outputs: FloatArray, groups: npt.NDArray[np.intp]) -> FloatArray:
+def _left_out_squares(
+    inputs: FloatArray, outputs: FloatArray, groups: npt.NDArray[np.intp], has_offsets: bool
+) -> FloatArray:
     """Sum of squared errors of groups of equal inputs that are left out one at a time, for each penalty.
 
     With r the residuals of a group of m and h the leverage of each of them, those of the fit without the group are
-    (I - h 1 1')^-1 r = r + h / (1 - m h) (1'r) 1, where 1 is a vector of ones.
+    (I - h 1 1')^-1 r = r + h / (1 - m h) (1'r) 1, where 1 is a vector of ones. Offsets, which are the means of centred
+    data, add to every leverage the share that a row has in a mean.
     """
+    share_in_mean = 0.0
+    if has_offsets:
+        inputs, outputs, share_in_mean = inputs - inputs.mean(0), outputs - outputs.mean(0), 1 / len(inputs)
     left, singular, _ = np.linalg.svd(inputs, full_matrices=False)
     projected = left.T @ outputs
     _, groups, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     squares = []
     for penalty in _PENALTIES * max(float(singular[0]) ** 2, np.finfo(float).tiny):
         shrinkage = singular**2 / (singular**2 + penalty)
-        leverage = (left**2 * shrinkage).sum(1)
+        leverage = (left**2 * shrinkage).sum(1) + share_in_mean
         residuals = outputs - left @ (shrinkage[:, None] * projected)
         sums = np.zeros((len(sizes), outputs.shape[1]))
         np.add.at(sums, groups, residuals)
@@ -131,16 +139,22 @@ def _left_out_squares(inputs: FloatArray, outputs: FloatArray, groups: npt.NDArr
 
 
 def residual_dependence(
-    inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray, noise: FloatArray | None = None
+    inputs: FloatArray,
+    residuals: FloatArray,
+    adjacency: FloatArray,
+    noise: FloatArray | None = None,
+    has_offsets: bool = False,
 ) -> float:
     """Probability that residuals which do not depend on the inputs look as if they did, by an F test.
 
     The residuals (nan where nothing was measured) are regressed on the inputs and on their products with powers of the
     adjacency matrix, the degrees and the Laplacian: what filters on this graph are made of. 1 where there are too few.
-    An F test wants the same noise everywhere, so that both sides are divided by `noise` (nodes,) where it differs.
+    An F test wants the same noise everywhere, so that both sides are divided by `noise` (nodes,) where it differs. What
+    offsets may explain is left to them where the nodes have offsets.
     """
     design, target = _regression(inputs, residuals, adjacency, noise)
-    return _f_test(np.empty((len(target), 0)), design, target)
+    given = _offset_columns(residuals, noise) if has_offsets else np.empty((len(target), 0))
+    return _f_test(given, design, target)
 
 
 def offset_p_value(
@@ -152,10 +166,14 @@ def offset_p_value(
     zero on average, a wrong filter leaves residuals that are not zero on average either.
     """
     design, target = _regression(inputs, residuals, adjacency, noise)
+    return _f_test(design, _offset_columns(residuals, noise), target)
+
+
+def _offset_columns(residuals: FloatArray, noise: FloatArray | None) -> FloatArray:
+    """An offset of one at each node, as it appears in the measured outputs (measured outputs, nodes)."""
     scale = np.ones(residuals.shape[1]) if noise is None else 1 / noise
     nodes = np.nonzero(~np.isnan(residuals))[1]
-    offsets = np.where(nodes[:, None] == np.arange(residuals.shape[1]), scale, 0.0)
-    return _f_test(design, offsets, target)
+    return np.where(nodes[:, None] == np.arange(residuals.shape[1]), scale, 0.0)
 
 
 def _regression(
@@ -258,17 +276,19 @@ def assess_fit(
     residuals: FloatArray,
     adjacency: FloatArray,
     relative_noise: FloatArray | None = None,
+    has_offsets: bool = False,
 ) -> dict[str, float]:
     """Numbers on how well the outputs are explained, for `diagnostics_`.
 
-    Where the noise differs from node to node, by `relative_noise` (nodes,), residuals count in units of it.
+    Where the noise differs from node to node, by `relative_noise` (nodes,), residuals count in units of it. Whether the
+    nodes have offsets says what ridge regression and chance may explain.
     """
     noise = np.ones(outputs.shape[1]) if relative_noise is None else relative_noise
     once = rows_without_copies(inputs, outputs)
     return {
         "residual_std": float(np.sqrt(np.nanmean((residuals / noise) ** 2))),
-        "ridge_error": ridge_error(inputs, outputs),
-        "p_value_residuals": residual_dependence(inputs[once], residuals[once], adjacency, noise),
+        "ridge_error": ridge_error(inputs, outputs, has_offsets),
+        "p_value_residuals": residual_dependence(inputs[once], residuals[once], adjacency, noise, has_offsets),
     }
 
 

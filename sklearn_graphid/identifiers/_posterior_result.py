@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,7 +241,8 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     # Mean strengths and the mean of theta do not go together where only their product matters.
     is_refitted = kind == "best" or (task.has_strengths and strengths is None)
     residuals = experiments.outputs - task.predict(weights, refit.theta)
-    quality = assess_fit(experiments.inputs, experiments.outputs, residuals, known.fill(graph), task.noise.relative)
+    data = experiments.inputs, experiments.outputs
+    quality = assess_fit(*data, residuals, known.fill(graph), task.noise.relative, task.fit_intercept)
     drawn = _residuals_of_draws(draws, task)
     if not task.fit_intercept:
         graph_and_noise = known.fill(graph), task.noise.relative
@@ -249,7 +251,8 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     if task.noise_distribution == "gaussian":
         furthest = largest_residual(np.mean([residuals for _, residuals in drawn], axis=0), task.noise.relative)
         quality["largest_residual"], quality["p_value_largest_residual"] = furthest.deviations, furthest.p_value
-    for name, test in (("p_value_residuals", residual_dependence), ("p_value_offsets", offset_p_value)):
+    dependence = partial(residual_dependence, has_offsets=task.fit_intercept)
+    for name, test in (("p_value_residuals", dependence), ("p_value_offsets", offset_p_value)):
         if is_significant(quality.get(name, 1.0)):
             # Where many pairs are uncertain, the graph of those above one half explains less than any draw does.
             quality[name] = max(quality[name], _median_p_value(test, drawn, task))

@@ -236,7 +236,8 @@ def _check(draws: ChainDraws, opened: KnownEdges, task: SamplingTask, likely_wro
         strengths = None if task.has_strengths else _strengths_test(graph, theta, task)
     residuals = experiments.outputs - task.predict(weights, theta)
     data = experiments.inputs, experiments.outputs
-    quality: dict[str, Any] = assess_fit(*data, residuals, graph, task.noise.relative) | {"misfit": misfit}
+    quality: dict[str, Any] = assess_fit(*data, residuals, graph, task.noise.relative, task.fit_intercept)
+    quality["misfit"] = misfit
     if strengths is not None:
         quality |= {"p_value_strengths": strengths.p_value, "strengths_gain": strengths.gain}
     if not task.fit_intercept:

@@ -57,6 +57,18 @@ def test_ridge_error_is_that_of_leaving_out(n_experiments):
     assert ridge_error(X, Y) == pytest.approx(np.sqrt(-best.best_score_), rel=1e-3)
 
 
+@pytest.mark.parametrize("n_experiments", [5, 12, 30])
+def test_ridge_error_with_offsets_is_that_of_leaving_out(n_experiments):
+    """Twelve experiments and nodes: centred inputs explain any centred outputs, which says nothing of the error."""
+    X, Y = data(n_experiments, 1.0)
+    X, Y = X - X.mean(0), Y + 10
+    errors = []
+    for penalty in np.logspace(-10, 2, 25)[8:] * np.linalg.norm(X, 2) ** 2:
+        predicted = cross_val_predict(Ridge(alpha=penalty), X, Y, cv=LeaveOneOut())
+        errors.append(np.sqrt(np.mean((Y - predicted) ** 2)))
+    assert ridge_error(X, Y, has_offsets=True) == pytest.approx(min(errors), rel=1e-3)
+
+
 @pytest.mark.parametrize("n_copies", [[10] * 20, [1, 2, 5, 1] * 5], ids=["all", "some"])
 def test_ridge_error_leaves_out_equal_inputs_together(n_copies):
     X, Y = data(20, 1.0)
@@ -100,13 +112,17 @@ def test_ridge_error_leaves_out_what_was_not_measured():
     assert np.isnan(ridge_error(X[:2], Y[:2]))
 
 
-def test_residuals_that_do_not_depend_on_the_inputs_have_uniform_p_values():
+@pytest.mark.parametrize("has_offsets", [False, True])
+def test_residuals_that_do_not_depend_on_the_inputs_have_uniform_p_values(has_offsets):
     """400 draws: a Kolmogorov-Smirnov distance above .098 has probability .001."""
     rng = np.random.default_rng(0)
     adjacency = nx.to_numpy_array(GRAPH)
-    p_values = [
-        residual_dependence(rng.uniform(-1, 1, (10, 12)), rng.normal(size=(10, 12)), adjacency) for _ in range(400)
-    ]
+    p_values = []
+    for _ in range(400):
+        inputs, residuals = rng.uniform(-1, 1, (4, 12)), rng.normal(size=(4, 12))
+        if has_offsets:
+            inputs, residuals = inputs - inputs.mean(0), residuals - residuals.mean(0)
+        p_values.append(residual_dependence(inputs, residuals, adjacency, has_offsets=has_offsets))
     places = np.sort(p_values)
     assert np.abs(places - np.linspace(0, 1, 400)).max() < 0.098
 
