@@ -2,7 +2,7 @@
 
     python benchmarks/bench_paper.py --n-graphs 100 --zip path/to/deezer_ego_nets.zip
     python benchmarks/bench_paper.py --methods paper --checkpoints path/to/folder   # with the published networks
-    python benchmarks/bench_paper.py --methods "ours, noise unknown" "ours, range of theta told"
+    python benchmarks/bench_paper.py --methods "ours, noise unknown" "ours, no prior" "ours, range of theta told"
     python benchmarks/bench_paper.py --n-graphs 30 --methods ridge robust "graphical lasso" "smooth signals"
 
 Grids with a second-order polynomial filter and 25% of the pairs unknown; Deezer ego-nets with heat diffusion and 50%
@@ -104,6 +104,7 @@ def make_methods(setting: Setting, checkpoints: str | None) -> dict[str, Callabl
     return {
         "ours": lambda: LangevinSystemIdentifier(setting.filter, prior, noise_std=1.0, random_state=0),
         "ours, range of theta told": lambda: LangevinSystemIdentifier(told, prior, noise_std=1.0, random_state=0),
+        "ours, no prior": lambda: LangevinSystemIdentifier(setting.filter, noise_std=1.0, random_state=0),
         "ours, noise unknown": lambda: LangevinSystemIdentifier(setting.filter, prior, random_state=0),
         "paper": lambda: LangevinSystemIdentifier(setting.filter, published, random_state=0, **PAPER_SETTINGS),
         "likelihood": lambda: LikelihoodLangevinIdentifier(setting.filter, random_state=0, **PAPER_SETTINGS),
