@@ -101,11 +101,15 @@ def test_sequences_are_done_once_and_compared(bench_design, monkeypatch, tmp_pat
     assert len((tmp_path / "design.jsonl").read_text().splitlines()) == 20
 
 
-@pytest.mark.parametrize(("name", "index"), [("steady state", 10), ("ARMA(1, 0)", 18), ("ARMA(1, 0)", 14)])
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [("steady state", 10), ("ARMA(1, 0)", 18), ("ARMA(1, 0)", 14), ("ARMA(1, 0)", 56), ("ARMA(1, 0)", 1087)],
+)
 def test_default_fits_match_enumeration_where_theta_changes_with_several_pairs(name, index, monkeypatch):
-    """Flips and swaps alone err by .32 and .74 here; with a list of all graphs, by .07 in the worst of 15 runs.
+    """Flips and swaps alone err by .32 and .74 here; with a list of all graphs, by .08 in the worst of 26 runs.
 
-    The third has a draw so near a pole that the test of equal strengths has no finite derivatives.
+    The third has a draw so near a pole that the test of equal strengths has no finite derivatives. In the last two the
+    list lacks modes of theta beside a pole if its fits end early or start from few places: errors are then .56 and .33.
     """
     monkeypatch.syspath_prepend(BENCHMARKS)
     line = import_module("bench_filters").compare(name, index)

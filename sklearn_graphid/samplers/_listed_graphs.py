@@ -30,15 +30,17 @@ __all__ = ["ListedGraphs", "list_graphs"]
 # At most so many unknown pairs, and only where a fit of all graphs takes no longer than a few sweeps: the number of
 # fits times what the filter takes for one, in multiplications.
 _MOST_PAIRS = 10
-_LARGEST_WORK = 2e7
+_LARGEST_WORK = 4e7
 # Fits of a filter that is not linear in theta start from so many places, up to this many times as far out as the
-# filter's own range of starting values, with most of them near it.
-_N_STARTS = 12
+# filter's own range of starting values, with most of them near it. A mode that no fit reaches is all but closed to the
+# chains: ARMA filters have one beside every value of theta at which their matrix has no inverse. With half the starts,
+# or eight iterations, the list gives some graphs less than a thousandth of their probability.
+_N_STARTS = 24
 _REACH = 20.0
-_N_ITERATIONS = 8, 2  # of the first fits, and of those with the noise level that these found
+_N_ITERATIONS = 14, 2  # of the first fits, and of those with the noise level that these found
 _N_PROPOSALS = 32
 # This share of the proposals comes from Gaussians wider by this factor, as the posterior's tails may be heavier: with
-# fewer of them, or half the starts, edge probabilities with ARMA filters err by a fifth more.
+# fewer of them, edge probabilities with ARMA filters err by a fifth more.
 _WIDE_SHARE, _WIDE_FACTOR = 0.4, 6.0
 
 

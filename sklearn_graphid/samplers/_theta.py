@@ -65,30 +65,43 @@ def adam_step(
     return moved, AdamState(first, second, n_steps)
 
 
+class _Quadratic(NamedTuple):
+    """Least squares around theta, in double precision."""
+
+    squares: Tensor  # (chains,) sum of squared residuals
+    gram: Tensor  # (chains, parameters, parameters), J'J for the outputs' derivatives J
+    slope: Tensor  # (chains, parameters), J' times the residuals, with the prior's
+
+
 class _NormalEquations(NamedTuple):
     squares: Tensor  # (chains,) sum of squared residuals
     cholesky: Tensor  # (chains, parameters, parameters) of J'J, with prior, damping and ridge
     step: Tensor  # (chains, parameters), the Gauss-Newton step
 
 
-def _normal_equations(
-    problem: Problem, curve: ThetaCurve, theta: Tensor, precision: Tensor | float = 0.0, damping: Tensor | float = 0.0
-) -> _NormalEquations:
-    """Least squares around theta, in double precision; `precision` (chains, 1) is the prior's, for noise of one."""
+def _quadratic(problem: Problem, curve: ThetaCurve, theta: Tensor, precision: Tensor | float) -> _Quadratic:
+    """Sums around theta; `precision` (chains, 1) is the prior's, for noise of one."""
     outputs, jacobian = curve(theta)
     residuals, design = problem.targets - outputs, jacobian.movedim(-1, 1)
     if not problem.is_complete:
         residuals, design = residuals * problem.measured, design * problem.measured
     residuals, design = residuals.flatten(1).double(), design.flatten(2).double()
-    gram = design @ design.mT
-    diagonal = gram.diagonal(dim1=-2, dim2=-1)
-    added = precision + (damping + _RELATIVE_RIDGE) * diagonal + torch.finfo(torch.float64).tiny ** 0.5
-    cholesky, _ = torch.linalg.cholesky_ex(gram + torch.diag_embed(added))
     slope = (design @ residuals[..., None])[..., 0] - precision * theta.double()
     # The design of a parameter that is fixed is zero, so that it has no part in the other equations.
     slope = slope * problem.filter.is_free(slope)
-    step = torch.cholesky_solve(slope[..., None], cholesky)[..., 0]
-    return _NormalEquations(residuals.square().sum(-1), cholesky, step)
+    return _Quadratic(residuals.square().sum(-1), design @ design.mT, slope)
+
+
+def _solved(quadratic: _Quadratic, precision: Tensor | float, damping: Tensor | float = 0.0) -> _NormalEquations:
+    diagonal = quadratic.gram.diagonal(dim1=-2, dim2=-1)
+    added = precision + (damping + _RELATIVE_RIDGE) * diagonal + torch.finfo(torch.float64).tiny ** 0.5
+    cholesky, _ = torch.linalg.cholesky_ex(quadratic.gram + torch.diag_embed(added))
+    step = torch.cholesky_solve(quadratic.slope[..., None], cholesky)[..., 0]
+    return _NormalEquations(quadratic.squares, cholesky, step)
+
+
+def _normal_equations(problem: Problem, curve: ThetaCurve, theta: Tensor, precision: Tensor) -> _NormalEquations:
+    return _solved(_quadratic(problem, curve, theta, precision), precision)
 
 
 def theta_precision(problem: Problem, noise_std: Tensor) -> Tensor:
@@ -296,20 +309,25 @@ def fit_theta(
     damping = torch.full_like(theta[:, :1], 1e-3, dtype=torch.float64)
     curve = problem.filter.along_theta(adjacency, problem.inputs)
 
-    def cost_of(equations: _NormalEquations, theta: Tensor) -> Tensor:
-        return equations.squares + (precision * theta.double().square()).sum(-1)
+    def cost_of(quadratic: _Quadratic, theta: Tensor) -> Tensor:
+        return quadratic.squares + (precision * theta.double().square()).sum(-1)
 
-    best = _normal_equations(problem, curve, theta, precision, damping)
+    best = _quadratic(problem, curve, theta, precision)
     for _ in range(n_iterations):
-        proposal = problem.filter.constrain((theta + best.step.nan_to_num()).to(theta.dtype))
-        tried = _normal_equations(problem, curve, proposal, precision, damping / 10)
+        step = _solved(best, precision, damping).step
+        proposal = problem.filter.constrain((theta + step.nan_to_num()).to(theta.dtype))
+        tried = _quadratic(problem, curve, proposal, precision)
         cost, tried_cost = cost_of(best, theta), cost_of(tried, proposal)
         better = tried_cost < cost
         converged = (cost - tried_cost).abs() <= 1e-14 * cost
         damping = torch.where(better[:, None], damping / 10, damping * 10).clamp(1e-15, 1e6)
         theta = torch.where(better[:, None], proposal, theta)
-        best = _normal_equations(problem, curve, theta, precision, damping)
+        best = _Quadratic(
+            torch.where(better, tried.squares, best.squares),
+            torch.where(better[:, None, None], tried.gram, best.gram),
+            torch.where(better[:, None], tried.slope, best.slope),
+        )
         if bool((converged | (damping[:, 0] >= 1e6)).all()):
             break
-    final = _normal_equations(problem, curve, theta, precision)
+    final = _solved(best, precision)
     return ThetaFit(theta, torch.cholesky_inverse(final.cholesky), final.squares)
