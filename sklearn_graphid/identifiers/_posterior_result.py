@@ -102,7 +102,7 @@ def result_of(
         What they have drawn.
     task : SamplingTask
         What they were asked to do.
-    point_estimate : {"marginal", "sample", "best"}
+    point_estimate : {"marginal", "f1", "sample", "best"}
         Which graph to report.
     edge_weights : str
         The kind of edges.

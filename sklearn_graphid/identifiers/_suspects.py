@@ -28,6 +28,7 @@ from ..graphs import EdgeSpace, KnownEdges
 from ..priors import ErdosRenyiPrior, GraphPrior
 from ..samplers import (
     Kernel,
+    StrengthKernel,
     StrengthsTest,
     gains_of_absent,
     gains_of_known,
@@ -200,6 +201,12 @@ def _draws(
     opened = task.experiments.known
     at_random = kernels(task.prior, opened.n_unknown)
     resumed = tuple(kernel for kernel in (kernel.resumed() for kernel in at_random) if kernel is not None)
+    if task.has_strengths:
+        # Strengths have made up for the wrong pair, and have to find back: that takes all the sweeps of a fit.
+        resumed = tuple(
+            replace(kernel, n_sweeps=2 * kernel.n_sweeps) if isinstance(kernel, StrengthKernel) else kernel
+            for kernel in resumed
+        )
     batches: list[ChainDraws] = []
     if resumed:
         # Draws of strengths tell of an edge or of none and not of odds, so that it takes more of them.

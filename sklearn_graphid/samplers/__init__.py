@@ -9,6 +9,7 @@ from ._diagnostics import (
     rank_r_hat,
     stuck_chains,
 )
+from ._flips import gains_of_known
 from ._kernel import (
     ChainState,
     Denoiser,
@@ -28,7 +29,7 @@ from ._problem import Likelihood, Problem
 from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
 from ._strengths import StrengthKernel
-from ._sweeps import SweepKernel, gains_of_known
+from ._sweeps import SweepKernel
 from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 from ._working_outputs import MeasurementModel

@@ -69,6 +69,18 @@ class GraphOdds:
             denoise, odds = redraw_prior(denoise, odds, pairs, rng)
         return replace(self, denoise=denoise, table=_widened(odds.log_odds, self.table))
 
+    def of_part(self, is_edge: Tensor, part: Tensor, normal: Tensor) -> Tensor:
+        """Log-odds (chains, free pairs) of a part (chains, n) of the pairs, the others taken for known.
+
+        They include what a noisy copy of the part says, whose noise is `normal` (chains, unknown pairs).
+        """
+        if self.is_table_exact:
+            return self.table
+        pairs = self._pairs(is_edge)
+        is_asked = torch.zeros_like(self.table).scatter_(1, part, 1.0).to(pairs)[:, : pairs.shape[1]]
+        log_odds = self._odds(pairs + self.sigma * normal.to(pairs) * is_asked, is_asked).log_odds
+        return _widened(log_odds, self.table)
+
     def of_chains(self, chains: Tensor) -> GraphOdds:
         """Those of some of the chains, by their numbers."""
         return replace(self, denoise=of_chains(self.denoise, chains), table=self.table[chains])

@@ -71,6 +71,11 @@ class Slab(ABC):
         The law has to fit the shape of the other arguments. It is Laplace's approximation where no formula is known.
         """
 
+    def precision(self, z: Tensor, curvature: Tensor, law: StrengthLaw) -> Tensor:
+        """Minus the second derivative by z of the logarithm of what `log_evidence` takes the mean of, at its mode."""
+        prior = law.width**-2
+        return curvature.clamp_min(0.0) * self.slope(z) ** 2 + prior
+
     @abstractmethod
     def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
         """Where to start, from the known strengths' z (n_known,)."""
@@ -124,8 +129,11 @@ class LogNormalSlab(Slab):
             step = gradient / (curvature * strength**2 + precision + pull.abs())
             tried = z + step.clamp(-1.0, 1.0)
             z = torch.where(density(tried) > density(z), tried, z)
-        bend = curvature * self.strength(z) ** 2 + precision + ((location - z) * precision).clamp_min(0.0)
-        return density(z) - 0.5 * (bend * width**2).log(), z
+        return density(z) - 0.5 * (self.precision(z, curvature, law) * width**2).log(), z
+
+    def precision(self, z: Tensor, curvature: Tensor, law: StrengthLaw) -> Tensor:
+        bent = ((law.location - z) * law.width**-2).clamp_min(0.0)
+        return super().precision(z, curvature, law) + bent
 
     def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
         location = known.mean() if len(known) else known.new_zeros(())

@@ -22,7 +22,7 @@ from ._outlook import View, padded, trimmed, unseen
 from ._per_chain import replaced, selected, where
 from ._strength_posterior import Position, StrengthPosterior
 
-__all__ = ["flip", "leap", "redraw_strengths", "shift_one", "swap"]
+__all__ = ["SAME_MODE", "flip", "leap", "redraw_strengths", "shift_one", "swap"]
 
 # Log-odds of a move beyond which it is drawn no more often: first order overrates what it cannot see to the end of.
 _LARGEST_LOG_ODDS = 20.0
@@ -31,7 +31,7 @@ _MOST_LEAVING = 16
 # The least gain of pairs that are flipped many at once.
 _PROMISING = 2.0
 # Two modes are the same if they are no further apart than this, in standard deviations.
-_SAME_MODE = 0.3
+SAME_MODE = 0.3
 
 
 class _Flips(NamedTuple):
@@ -238,7 +238,7 @@ def _leads_back(
     fit = selected(position.view.fit, chosen)
     again = posterior.select(chosen).fit(fit.is_edge, z[chosen], theta[chosen])
     distance = fit.deviation_of(again.spread(again.mode).gather(1, fit.places), again.theta).norm(dim=1)
-    return is_accepted.index_put((chosen,), again.is_found & (distance < _SAME_MODE))
+    return is_accepted.index_put((chosen,), again.is_found & (distance < SAME_MODE))
 
 
 def _some(is_there: Tensor, order: Tensor) -> Tensor:

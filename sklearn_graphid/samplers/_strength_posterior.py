@@ -26,6 +26,8 @@ __all__ = ["Position", "StrengthPosterior"]
 # At most so many steps of Gauss and Newton for a fit; fewer on the way to the draws, where the next fit goes on.
 _N_STEPS = 25
 _N_STEPS_ON_THE_WAY = 5
+# How far the logarithm of the posterior may fall below that of the Gaussian for a draw from it to count.
+_LARGEST_EXCESS = 5.0
 
 
 class Position(NamedTuple):
@@ -74,6 +76,17 @@ class StrengthPosterior(NamedTuple):
         n_free = fit.is_edge.shape[1]
         z, theta = fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
         return z, self.problem.filter.hold(theta)
+
+    def drawn_near(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """z and theta of chains at deviations from a fit; those of the fit where its Gaussian does not reach so far."""
+        n_free = fit.is_edge.shape[1]
+        deviation = torch.cat([deviation[:, :n_free].gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1)
+        z, theta = fit.at(deviation)
+        theta = self.problem.filter.hold(theta)
+        drop = self._at_point(fit, fit.mode, fit.theta) - self._at_point(fit, z, theta)
+        is_near = (drop < 0.5 * deviation.square().sum(1) + _LARGEST_EXCESS) & fit.is_found  # False where it is nan
+        is_near = is_near & (self.problem.filter.constrain(theta) == theta).all(1)
+        return torch.where(is_near[:, None], z, fit.mode), torch.where(is_near[:, None], theta, fit.theta)
 
     def log_evidence(self, fit: LaplaceFit) -> Tensor:
         """Laplace's approximation to the evidence (chains,) of graphs."""

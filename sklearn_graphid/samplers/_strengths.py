@@ -19,18 +19,19 @@ from torch import Tensor
 
 from ..filters import SteadyStateFilter
 from ._defined_graphs import with_outputs
+from ._flips import SWEEPS_BETWEEN_FULL_ONES, FlipLikelihood, StrengthFlips, Visits, flip_sweep, uncertain_first
 from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
 from ._laplace import Conditions, Objective, fit_strengths, strengths_of
 from ._outlook import View, unseen
-from ._per_chain import selected
+from ._per_chain import selected, where
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
-from ._strength_moves import flip, leap, redraw_strengths, shift_one, swap
+from ._strength_moves import SAME_MODE, flip, leap, redraw_strengths, shift_one, swap
 from ._strength_posterior import Position, StrengthPosterior
 from ._tempering import density_of, trust_of
-from ._theta import fit_theta, noise_std_from, theta_precision
+from ._theta import SMALLEST_NOISE, fit_theta, noise_std_from, sample_theta, theta_precision
 
 __all__ = ["StrengthKernel", "StrengthState"]
 
@@ -64,6 +65,16 @@ _LOG_SIZES, _N_SIZES = (-12.0, 12.0), 49
 # a node has so many unknown edges on average at most. Leaps add what the data ask for.
 _LARGEST_WORK = 3e10
 _EDGES_PER_NODE_AT_START = 4.0
+# The noise level's prior: its logarithm has Student's t law of this many degrees of freedom and width one, around this
+# share of the outputs. Noise of a thousandth of them is then e^5 times less probable, which a few outputs overrule.
+_USUAL_NOISE, _NOISE_FREEDOM = 0.3, 3.0
+# Edges of a chain that are offered another strength by themselves in a sweep, on average.
+_REDRAWN_EDGES = 8.0
+# How often in a sweep the noise level is offered another value that strengths follow, and by how much in logarithms.
+# Given strengths, draws of the noise level forget the last one by as much as there are more outputs than edges, so that
+# these moves are for where edges are more than a share of the outputs.
+_NOISE_MOVES, _NOISE_STEP = 3, 0.7
+_SHARE_THAT_HOLDS = 0.3
 # Tables of all pairs with all edges may hold so many numbers for each chain, or twice those of the start: 32 MB.
 _NUMBERS_PER_CHAIN = 2**22
 # Measured on one core, with heat on 40 nodes and steady states on 90 and 120.
@@ -79,6 +90,7 @@ class StrengthState(NamedTuple):
     odds: GraphOdds
     seen: Tensor  # (n,) strengths that count as known to their law
     origin: Tensor  # (chains,) the chain that each goes back to
+    gain: Tensor  # (chains, free pairs) of a flip, when it was last looked at
     n_sweeps: int
 
 
@@ -182,7 +194,16 @@ class StrengthKernel(Kernel):
         deviation = rng.normal(n_free + theta.shape[1])
         position = posterior.at(unseen(posterior.fit(is_edge, z, theta)), deviation)
         origin = torch.arange(n_chains, device=theta.device)
-        return StrengthState(self._chain(posterior, position), position, law, odds, seen, origin, 0)
+        return StrengthState(
+            self._chain(posterior, position),
+            position,
+            law,
+            odds,
+            seen,
+            origin,
+            torch.zeros_like(position.deviation[:, :n_free]),
+            0,
+        )
 
     def step(
         self, problem: Problem, denoise: Denoiser, state: StrengthState, rng: RandomSource
@@ -194,8 +215,9 @@ class StrengthKernel(Kernel):
         noise_std = state.chain.noise_std
         if not is_on_the_way and self.noise_std is not None:
             noise_std = torch.full_like(noise_std, self.noise_std)
+        chain, gain = self._flipped(problem, odds, state._replace(chain=state.chain._replace(noise_std=noise_std)), rng)
         posterior = self._posterior(problem, odds, state.law, noise_std, is_on_the_way)
-        posterior, position = _narrowed(posterior, _renewed(posterior, position, state.chain))
+        posterior, position = _narrowed(posterior, _renewed(posterior, position, chain))
         n_seen = torch.zeros_like(position.view.fit.is_edge, dtype=noise_std.dtype)
         for _ in range(_LEAPS if is_on_the_way else 0):
             position = leap(posterior, position)
@@ -206,6 +228,10 @@ class StrengthKernel(Kernel):
             position = redraw_strengths(posterior, position, kept, rng)
             for _ in range(_SHIFTS_PER_REDRAW):
                 position = shift_one(posterior, position, rng)
+        n_edges = float(position.view.fit.is_edge.sum(1).double().mean())
+        is_held = self.noise_std is None and n_edges > _SHARE_THAT_HOLDS * problem.n_measured
+        for _ in range(_NOISE_MOVES if is_held else 0):
+            posterior, position = _noise_moved(posterior, position, rng)
         law, chain = self._draw_conditions(problem, posterior, position, state.seen, rng, is_on_the_way)
         adjacency = problem.assemble(chain.pairs)
         log_likelihood = problem.log_likelihood(adjacency, chain.theta, chain.noise_std)
@@ -223,7 +249,7 @@ class StrengthKernel(Kernel):
             density=density_of(odds.denoise),
         )
         position = position._replace(view=unseen(fit))  # the next sweep has other conditions
-        state = StrengthState(chain, position, law, odds, state.seen, state.origin, state.n_sweeps + 1)
+        state = StrengthState(chain, position, law, odds, state.seen, state.origin, gain, state.n_sweeps + 1)
         if is_on_the_way:
             state = _restarted(state, log_evidence, rng.uniform())
         return state, info
@@ -232,6 +258,36 @@ class StrengthKernel(Kernel):
         strengths, theta, noise_std = state.chain
         graphs = state.position.view.fit.is_edge[:, : problem.n_unknown].to(strengths)
         return Draw(graphs, theta, noise_std, info.log_likelihood, info.log_prior, info.edge_probability, strengths)
+
+    def _flipped(
+        self, problem: Problem, odds: GraphOdds, state: StrengthState, rng: RandomSource
+    ) -> tuple[ChainState, Tensor]:
+        """Offer pairs a flip or another strength, one by one, while all others stay; and return the gains of flips."""
+        chain, gain, n_free = state.chain, state.gain.clone(), problem.space.n_free
+        order, normal = rng.uniform(n_free).argsort(1), rng.normal(problem.n_unknown)
+        thresholds, shifts, uniform, redrawing = (rng.uniform(n_free) for _ in range(4))
+        theta, numbers = chain.theta, (rng.normal(chain.theta.shape[1]), rng.uniform())
+        if not n_free:
+            return chain, gain
+        adjacency, is_edge = problem.assemble(chain.pairs), chain.pairs != 0
+        is_redrawn = is_edge & (redrawing < _REDRAWN_EDGES / is_edge.sum(1, keepdim=True).clamp_min(1))
+        is_visited = torch.ones_like(order, dtype=torch.bool)
+        if state.n_sweeps % SWEEPS_BETWEEN_FULL_ONES:
+            flip_gain = gain + torch.where(is_edge, -odds.table, odds.table)
+            order, is_visited = uncertain_first(order, torch.where(is_redrawn, torch.inf, flip_gain))
+        randomness = torch.logit(thresholds), torch.logit(shifts), uniform.log(), is_redrawn
+        likelihood = FlipLikelihood(problem, problem.edge_changes(adjacency, theta), chain.noise_std, 1.0)
+        most = self.most_edges(problem.n_nodes, problem.n_unknown, problem.space.directed)
+        kind = StrengthFlips(self.slab, state.law, most * (1 if problem.space.directed else 2))
+        n_parts = 1 if odds.is_table_exact else self.n_parts
+        for part, is_drawn in zip(order.chunk(n_parts, 1), is_visited.chunk(n_parts, 1), strict=True):
+            table = odds.of_part(problem.gather(adjacency) != 0, part, normal)
+            table = torch.where(odds.is_uncertain, table, torch.inf)
+            visits = Visits(part, is_drawn, *(one.gather(1, part) for one in randomness))
+            flip_sweep(problem, likelihood, kind, adjacency, table, visits, gain)
+        if problem.filter.linear_in_theta:  # flips have integrated it out
+            theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, *numbers)
+        return chain._replace(pairs=problem.gather(adjacency), theta=theta), gain
 
     def _posterior(
         self, problem: Problem, odds: GraphOdds, law: StrengthLaw, noise_std: Tensor, is_on_the_way: bool
@@ -257,6 +313,9 @@ class StrengthKernel(Kernel):
         """Draw the law of strengths and the noise level, given all else."""
         fit = position.view.fit
         z, theta = posterior.parameters(fit, position.deviation)
+        if is_on_the_way:
+            # Noise that follows from the best strengths is too low, and the next best strengths make it lower still.
+            z, theta = posterior.drawn_near(fit, rng.normal(position.deviation.shape[1]))
         # Where the model is wrong, weak edges that are not there make up for it. A law of strengths that learns from
         # these lets in more of them; so it learns from the edges that are known, where they are many.
         is_counted = fit.is_real
@@ -265,7 +324,10 @@ class StrengthKernel(Kernel):
         law = self.slab.sample_law(posterior.conditions.law, z, is_counted, self.slab.number(seen), rng)
         noise_std, gamma = posterior.conditions.noise_std, rng.gamma(0.5 * problem.n_measured)
         if self.noise_std is None or is_on_the_way:
-            noise_std = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
+            drawn = noise_std_from(problem, posterior.squares(fit, z, theta), gamma)
+            # Drawn as if the prior were 1 / variance, and accepted by how the prior differs from that.
+            gain = _log_prior_of_noise(problem, drawn) - _log_prior_of_noise(problem, noise_std)
+            noise_std = torch.where(rng.uniform().log() < gain, drawn, noise_std)
             noise_std = noise_std.clamp_min(self.noise_std or 0.0)
         return law, ChainState(strengths_of(self.slab, fit, z), theta, noise_std)
 
@@ -294,7 +356,15 @@ class StrengthKernel(Kernel):
             source = torch.arange(n_chains, device=theta.device) // _CHAINS_PER_FIT
             relaxed = self._better_relaxed(problem, selected(law, fitted), strengths[fitted], theta[fitted])
             strengths, theta, noise_std = (part[source] for part in relaxed)
+            if n_free > _SHARE_THAT_HOLDS * problem.n_measured and self.noise_std is None:
+                # Strengths of all pairs then leave next to nothing of any outputs, which says nothing of the noise.
+                noise_std = noise_std.clamp_min(_USUAL_NOISE * problem.scale)
             is_edge = strengths.abs() > (cuts * _usual(strengths, share))[:, None]
+            # Where the data do not determine all strengths, most pairs seem to be edges, and a dense graph that
+            # explains everything is hard to leave. So every second chain begins with as many edges as expected.
+            ranks = strengths.abs().argsort(1, descending=True).argsort(1)
+            is_sparse = torch.arange(n_chains, device=theta.device)[:, None] % 2 == 1
+            is_edge = torch.where(is_sparse, ranks < share.sum(1, keepdim=True), is_edge)
         else:
             is_edge = rng.uniform(n_free) < share * _thinning(problem, share * odds.is_uncertain)
         z = self.slab.number(torch.where(strengths == 0, usual, strengths))
@@ -365,6 +435,15 @@ def _conditions(problem: Problem, law: StrengthLaw, noise_std: Tensor) -> Condit
     return Conditions(law, noise_std, precision.expand(-1, problem.filter.n_parameters()).contiguous())
 
 
+def _log_prior_of_noise(problem: Problem, noise_std: Tensor) -> Tensor:
+    """Log-density (chains,) of the noise level's logarithm: Student's t around a usual share of the outputs.
+
+    1 / variance would be improper, and where strengths can explain any outputs, noise of zero would be certain.
+    """
+    deviation = (noise_std / (_USUAL_NOISE * problem.scale)).log()
+    return -0.5 * (_NOISE_FREEDOM + 1) * torch.log1p(deviation**2 / _NOISE_FREEDOM)
+
+
 def _finite_or(values: Tensor, otherwise: Tensor) -> Tensor:
     """Values (chains,), or others where none is finite: data that no strengths fit are no reason to end without any."""
     return values if bool(torch.isfinite(values).any()) else otherwise
@@ -418,17 +497,46 @@ def _usual(strengths: Tensor, share: Tensor) -> Tensor:
 
 
 def _renewed(posterior: StrengthPosterior, position: Position, chain: ChainState) -> Position:
-    """The same graphs, strengths and theta under other conditions."""
-    fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
-    view = posterior.seen_from(posterior.fit(fit.is_edge, fit.spread(fit.mode), fit.theta))
-    deviation = position.deviation
+    """The graphs, strengths and theta of chains under other conditions."""
+    before, n_free, is_edge = position.view.fit, chain.pairs.shape[1], chain.pairs != 0
+    z = posterior.slab.number(chain.pairs)
+    start = torch.where(before.is_edge, before.spread(before.mode), z)
+    view = posterior.seen_from(posterior.fit(is_edge, start, before.theta))
+    deviation, fit = position.deviation, view.fit
     if not posterior.is_on_the_way:
-        z = posterior.slab.number(chain.pairs.gather(1, view.fit.places))
-        of_fit = view.fit.deviation_of(torch.where(view.fit.is_real, z, view.fit.mode), chain.theta)
-        of_edges, of_theta = of_fit.split([view.fit.mode.shape[1], chain.theta.shape[1]], 1)
-        of_pairs = torch.where(view.fit.is_edge, view.fit.spread(of_edges), deviation[:, :n_free])
+        of_fit = fit.deviation_of(torch.where(fit.is_real, z.gather(1, fit.places), fit.mode), chain.theta)
+        of_edges, of_theta = of_fit.split([fit.mode.shape[1], chain.theta.shape[1]], 1)
+        of_pairs = torch.where(is_edge, fit.spread(of_edges), deviation[:, :n_free])
         deviation = torch.cat([of_pairs, of_theta], 1)
     return posterior.at(view, deviation)
+
+
+def _noise_moved(
+    posterior: StrengthPosterior, position: Position, rng: RandomSource
+) -> tuple[StrengthPosterior, Position]:
+    """Offer every chain another noise level, while strengths and theta follow: their deviations are kept.
+
+    Given strengths that explain all outputs, the noise level could only stay near where it is.
+    """
+    problem, conditions, fit = posterior.problem, posterior.conditions, position.view.fit
+    step, threshold = rng.normal() * _NOISE_STEP * 3 ** (2 * rng.uniform() - 1), rng.uniform()
+    noise_std = conditions.noise_std * step.exp()
+    offered = posterior._replace(conditions=_conditions(problem, conditions.law, noise_std))
+    new_fit = offered.fit(fit.is_edge, fit.spread(fit.mode), fit.theta)
+    log_density = offered.log_density(new_fit, position.deviation)
+    gain = log_density + _log_prior_of_noise(problem, noise_std)
+    gain = gain - position.log_density - _log_prior_of_noise(problem, conditions.noise_std)
+    is_accepted = (threshold.log() < gain) & (noise_std > SMALLEST_NOISE * problem.scale)
+    if not posterior.is_on_the_way:  # the way back must lead to the mode that this one came from
+        back = posterior.fit(fit.is_edge, new_fit.spread(new_fit.mode), new_fit.theta)
+        is_accepted = is_accepted & (fit.deviation_of(back.mode, back.theta).norm(dim=1) < SAME_MODE)
+    conditions = where(is_accepted, offered.conditions, conditions)
+    position = Position(
+        unseen(where(is_accepted, new_fit, fit)),
+        position.deviation,
+        torch.where(is_accepted, log_density, position.log_density),
+    )
+    return posterior._replace(conditions=conditions), position
 
 
 def _narrowed(posterior: StrengthPosterior, position: Position) -> tuple[StrengthPosterior, Position]:
@@ -456,4 +564,4 @@ def _restarted(state: StrengthState, log_evidence: Tensor, uniform: Tensor) -> S
     odds = state.odds.of_chains(source)
     chain, position = selected(state.chain, source), selected(state.position, source)
     law, origin = selected(state.law, source), state.origin[source]
-    return StrengthState(chain, position, law, odds, state.seen, origin, state.n_sweeps)
+    return StrengthState(chain, position, law, odds, state.seen, origin, state.gain[source], state.n_sweeps)

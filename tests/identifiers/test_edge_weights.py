@@ -96,7 +96,7 @@ def test_strengths_are_found_within_their_intervals(name):
     X, Y = simulate(weights, filter, noise_std)
     # A known strength fixes the unit; without any, strengths are known up to a factor.
     known = with_weights(KNOWN, weights, some_of(KNOWN))
-    identifier = LangevinSystemIdentifier(filter, edge_weights=edge_weights, n_chains=8, random_state=0)
+    identifier = LangevinSystemIdentifier(filter, edge_weights=edge_weights, random_state=0)
     identifier.fit(X, Y, known)
     np.testing.assert_array_equal(identifier.adjacency_, GRAPH)
     np.testing.assert_array_equal(identifier.weights_ != 0, GRAPH == 1)

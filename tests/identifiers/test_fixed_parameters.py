@@ -34,7 +34,7 @@ KNOWN = hide_edges(GRAPH, 0.5, random_state=0)
 QUICK = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0}
 SAMPLERS = {
     "binary": LangevinSystemIdentifier(**QUICK),
-    "positive": LangevinSystemIdentifier(edge_weights="positive", **QUICK),
+    "positive": LangevinSystemIdentifier(edge_weights="positive", **QUICK | {"n_chains": 8}),
     "offsets": LangevinSystemIdentifier(fit_intercept=True, **QUICK),
     "no-prior": LikelihoodLangevinIdentifier(n_chains=4, n_levels=2, n_steps=2, random_state=0),
 }

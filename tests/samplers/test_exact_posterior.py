@@ -30,7 +30,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _sweeps, _theta
+from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _flips, _sweeps, _theta
 from sklearn_graphid.samplers._listed_graphs import list_graphs
 
 SWEEPS = {"n_levels": 3, "n_steps": 3, "n_sweeps": 20}
@@ -472,8 +472,8 @@ def test_looking_ahead_draws_what_one_pair_after_the_other_would(name):
     fits = []
     for first, most in [(1, 1), (5, 2**18)]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_sweeps, "_FIRST_LOOK", first)
-            patch.setattr(_sweeps, "_NUMBERS_AT_ONCE", most)
+            patch.setattr(_flips, "_FIRST_LOOK", first)
+            patch.setattr(_flips, "_NUMBERS_AT_ONCE", most)
             fits.append(fit(question, n_chains=16))
     (one, one_theta), (many, many_theta) = (identifier.sample(16 * 12, random_state=0) for identifier in fits)
     assert np.array_equal(one, many)

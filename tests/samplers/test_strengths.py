@@ -50,6 +50,7 @@ class Question:
     prior: Any = field(default_factory=lambda: ErdosRenyiPrior(0.4))
     prior_trust: float = 1.0
     size_seen: float | None = None
+    tells_noise: bool = True
     X: np.ndarray = field(init=False)
     Y: np.ndarray = field(init=False)
     known: KnownEdges = field(init=False)
@@ -90,9 +91,23 @@ def simulate_law(question, rng):
     return location, width, -(len(z) - 1) * np.log(width) - 0.5 * ((z - z.mean()) ** 2).sum() / width**2
 
 
+def simulate_variance(question, rng):
+    """The noise's variance: known, or its logarithm of Student's t law around three tenths of the outputs."""
+    if question.tells_noise:
+        return np.full(N_SIMULATED, question.noise_std**2)
+    usual = 0.3 * np.sqrt((question.Y**2).mean())
+    return (usual * np.exp(rng.standard_t(3, size=N_SIMULATED).clip(-20, 20))) ** 2
+
+
 def log_likelihood(question, weights, rng):
     """Of simulated matrices, with theta integrated out or simulated too."""
-    signals, outputs, variance = torch.tensor(question.X), question.Y.ravel(), question.noise_std**2
+    variance = simulate_variance(question, rng)
+    normaliser = 0.5 * question.Y.size * np.log(variance)
+    return log_likelihood_without_normaliser(question, weights, variance, rng) - normaliser
+
+
+def log_likelihood_without_normaliser(question, weights, variance, rng):
+    signals, outputs = torch.tensor(question.X), question.Y.ravel()
     if set(question.filter.fixed or {}) == set(question.filter.parameter_names()):
         theta = torch.tensor([list(question.filter.fixed.values())])
         predicted = question.filter.apply(torch.tensor(weights), theta.expand(N_SIMULATED, -1), signals).numpy()
@@ -105,10 +120,11 @@ def log_likelihood(question, weights, rng):
         return -0.5 * ((question.Y - predicted) ** 2).sum((1, 2)) / variance
     design = question.filter.design(torch.tensor(weights), signals).flatten(2).numpy()
     width = PRIOR_WIDTH * np.sqrt((outputs**2).mean() / (question.X**2).mean())
-    precision = design @ design.swapaxes(1, 2) / variance + np.eye(design.shape[1]) / width**2
-    slope = design @ outputs / variance
+    precision = design @ design.swapaxes(1, 2) / variance[:, None, None] + np.eye(design.shape[1]) / width**2
+    slope = design @ outputs / variance[:, None]
     mean = np.linalg.solve(precision, slope[..., None])[..., 0]
     likelihood = 0.5 * (slope * mean).sum(1) - 0.5 * np.linalg.slogdet(precision)[1]
+    likelihood -= 0.5 * (outputs**2).sum() / variance
     if isinstance(question.filter, SteadyStateFilter):  # there is none on a graph in pieces
         paths = np.linalg.matrix_power((weights > 0) + np.eye(question.n_nodes), question.n_nodes)
         likelihood[(paths == 0).any((1, 2))] = -np.inf
@@ -174,6 +190,31 @@ QUESTIONS = {
         n_nodes=3,
         directed=True,
     ),
+    "directed-signed": Question(
+        PolynomialFilter(1),
+        [0.5, 1.0],
+        [(0, 1, 1.2), (1, 2, -0.7), (2, 0, 1.6)],
+        [(0, 1), (1, 0)],
+        0.7,
+        "signed",
+        tells_strengths=True,
+        n_nodes=3,
+        directed=True,
+    ),
+    "order-two": Question(
+        PolynomialFilter(2), [0.5, 0.6, 0.3], PATH[:3], [(0, 1)], 0.5, tells_strengths=True, n_nodes=4, n_experiments=3
+    ),
+    # As many strengths as outputs explain anything: the noise level must not go to zero.
+    "noise-unknown": Question(
+        PolynomialFilter(1),
+        [0.5, 1.0],
+        PATH,
+        [(0, 1), (0, 3)],
+        0.7,
+        tells_strengths=True,
+        n_experiments=1,
+        tells_noise=False,
+    ),
     "triangles": Question(
         PolynomialFilter(1),
         [0.5, 1.0],
@@ -213,7 +254,7 @@ def test_marginals_and_strengths_are_those_of_the_simulated_prior(question, monk
         prior_trust=question.prior_trust,
         edge_weights=question.edge_weights,
         directed=question.directed,
-        noise_std=question.noise_std,
+        noise_std=question.noise_std if question.tells_noise else None,
         n_chains=N_CHAINS,
         n_sweeps=24,
         random_state=0,
@@ -235,7 +276,9 @@ def test_marginals_and_strengths_are_those_of_the_simulated_prior(question, monk
     z = draws.strengths
     if question.edge_weights == "positive":
         z = np.log(np.where(is_edge, z, 1.0))
-    assert z.sum((0, 1)) / is_edge.sum((0, 1)) == pytest.approx(mean_z, abs=0.2)
+    # Of a dozen chains, where few have the edge, the mean is less well known.
+    tolerance = np.where(is_edge.mean((0, 1)) < 0.2, 0.5, 0.2)
+    assert (np.abs(z.sum((0, 1)) / is_edge.sum((0, 1)) - mean_z) < tolerance).all()
 
 
 @pytest.mark.parametrize("relative_noise", [1.0, np.array([0.4, 1.5, 1.0, 0.8])], ids=["same", "per-node"])
