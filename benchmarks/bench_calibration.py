@@ -11,6 +11,8 @@
    fit, and rank the truth among independent draws, one of every chain. The ranks of a calibrated sampler are uniform,
    and its credible intervals hold the truth as often as they say.
 3. Reliability of the edge probabilities of the same fits: of the pairs given probability p, a share p should be edges.
+4. The same with default fits on systems of 7 to 10 nodes of every kind: edges that are there or not, or have strengths,
+   with signs or without; undirected and directed; five filters. See `_simulated_truth`.
 
 The truth should be drawn from the sampler's own prior. Heat's theta is. That of polynomials has a prior whose width
 depends on the data (three times the gain from inputs to outputs), so theta comes from a Gaussian law of a fixed width
@@ -29,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _exact_posterior import SEED, Array, Kind, Posterior, enumerate_graphs, make_case, true_noise_std
 from _results import all_fitted, command_line, publish, table
+from _simulated_truth import KINDS, SimulatedKind, judge, summarise_kind
 from joblib import Parallel, delayed
 from scipy.stats import chisquare
 
@@ -370,6 +373,47 @@ def show_reliability(rows: list[dict[str, Any]]) -> str:
     )
 
 
+# 4. Every kind of graph.
+
+
+def judge_or_crash(kind: SimulatedKind, seed: int) -> dict[str, Any]:
+    """Judge one system; a fit that raises counts as a crash, and the benchmark goes on."""
+    try:
+        return judge(kind, seed)
+    except Exception as error:
+        return {"kind": kind.name, "system": seed, "error": repr(error)}
+
+
+def simulate_kinds(kinds: Sequence[SimulatedKind], n_systems: int, n_jobs: int) -> list[dict[str, Any]]:
+    """A row for each kind."""
+    rows = []
+    for kind in kinds:
+        judged = Parallel(n_jobs)(delayed(judge_or_crash)(kind, seed) for seed in range(n_systems))
+        crashed = [one for one in judged if "error" in one]
+        for one in crashed:
+            print(one, flush=True)
+        rows.append(summarise_kind(kind, [one for one in judged if "error" not in one], len(crashed)))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def show_kinds(rows: list[dict[str, Any]]) -> str:
+    """A table for people; standard errors are clustered by system."""
+    names = [f"{name} {level:.0%}" for name in ("theta", "strengths", "noise") for level in LEVELS]
+    lines = []
+    for row in rows:
+        shares = [None if np.isnan(row[name][0]) else f"{row[name][0]:.2f} ± {row[name][1]:.2f}" for name in names]
+        wrong, chance = (f"{row[name][0]:.3f} ± {row[name][1]:.3f}" for name in ("sure but wrong", "ECE by chance"))
+        lines.append([row["kind"], *shares, wrong, row["expected"], row["ECE"], chance, row["warned"], row["crashed"]])
+    head = ["kind", *names, "sure but wrong", "expected", "ECE", "by chance", "warned", "crashed"]
+    n_fits = rows[0]["systems"] + rows[0]["crashed"]
+    return f"""\
+{n_fits} default fits of each kind: shares of the intervals that hold the truth, share of sure pairs (above .95 or
+below .05) that are wrong and what their probabilities say of it, and the calibration error of all pairs.
+
+{table(head, lines, ["", *[""] * len(names), "", ".3f", ".3f", "", ".2f", ""])}"""
+
+
 PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
     "marginals": (summarise_marginals, show_marginals, "Edge probabilities against enumeration"),
     "ranks": (summarise_ranks, show_ranks, "Ranks and intervals of theta and of the noise level"),
@@ -392,14 +436,24 @@ def main() -> None:
     parser = command_line(__doc__, quick="one system of five nodes and ten simulations of each filter", n_jobs=True)
     parser.add_argument("--n-systems", type=int, default=8, help="enumerated systems of each of four kinds")
     parser.add_argument("--n-simulations", type=int, default=150, help="simulated systems of each filter")
+    parser.add_argument("--n-of-each-kind", type=int, default=100, help="simulated systems of each kind of graph")
+    names = [kind.name for kind in KINDS]
+    parser.add_argument("--kinds", nargs="*", default=names, choices=names, metavar="KIND", help="of graphs, in part 4")
+    parser.add_argument("--only-kinds", action="store_true", help="part 4 alone")
     arguments = parser.parse_args()
-    if min(arguments.n_systems, arguments.n_simulations) < 1:
-        parser.error("--n-systems and --n-simulations should be at least 1")
-    name, enumerated = "calibration", ENUMERATED
+    sizes = arguments.n_systems, arguments.n_simulations, arguments.n_of_each_kind
+    if min(sizes) < 1:
+        parser.error("--n-systems, --n-simulations and --n-of-each-kind should be at least 1")
+    suffix, enumerated, chosen = "", ENUMERATED, [kind for kind in KINDS if kind.name in arguments.kinds]
     if arguments.quick:
-        name, enumerated, arguments.n_systems, arguments.n_simulations = "calibration_quick", ENUMERATED[1::2], 1, 10
-    rows = run(enumerated, arguments.n_systems, arguments.n_simulations, arguments.n_jobs)
-    publish(name, "\n\n".join(f"## {title}\n\n{show(rows[part])}" for part, (_, show, title) in PARTS.items()), rows)
+        suffix, enumerated, sizes, chosen = "_quick", ENUMERATED[1::2], (1, 10, 2), list(KINDS[::7])
+    if not arguments.only_kinds:
+        rows = run(enumerated, *sizes[:2], arguments.n_jobs)
+        shown = "\n\n".join(f"## {title}\n\n{show(rows[part])}" for part, (_, show, title) in PARTS.items())
+        publish(f"calibration{suffix}", shown, rows)
+    if chosen:
+        of_kinds = simulate_kinds(chosen, sizes[2], arguments.n_jobs)
+        publish(f"calibration_of_kinds{suffix}", show_kinds(of_kinds), of_kinds)
 
 
 if __name__ == "__main__":
