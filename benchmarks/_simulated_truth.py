@@ -34,7 +34,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 LEVELS = (0.5, 0.9)  # of the credible intervals
 DENSITY = 0.3
-# From inputs to outputs: a third of the width of theta's prior, which is one here. Heat has another prior, and keeps sums.
+# From inputs to outputs: a third of the width of theta's prior, which is one here. Heat has another prior.
 GAIN, GAIN_OF_HEAT = 1 / 3, 0.6
 SURE = 0.95
 FILTERS = ("order one", "order two", "heat", "steady state", "ARMA(1, 0)")

@@ -179,6 +179,17 @@ def test_row_labels_that_do_not_match_raise(labels, message, aligned):
         aligned.score(X.set_axis(DAYS), Y.set_axis(labels))
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [(X.iloc[:-1], Y.drop(3)), (X, Y.set_axis(np.arange(40) + 5))],
+    ids=["other rows left out", "in part the same"],
+)
+def test_default_labels_of_which_only_some_match_raise(inputs, outputs):
+    """Rows of both were left out after they had been numbered: by position they would not belong together."""
+    with pytest.raises(ValueError, match="do not have the same row labels"):
+        fit(inputs, outputs, KNOWN)
+
+
 def test_repeated_row_labels_in_another_order_raise():
     labels = [*"ab"] * (len(X) // 2)
     with pytest.raises(ValueError, match="several rows are called 'b'"):

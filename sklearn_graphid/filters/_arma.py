@@ -69,6 +69,9 @@ class ARMAFilter(GraphFilter):
     def initial_range(self) -> list[tuple[float, float]]:
         return [(-float(self.initial_scale), float(self.initial_scale))] * self.n_parameters()
 
+    def powers_of_unit(self) -> list[float] | None:
+        return [-float(power) for powers in (range(self.ma_order + 1), range(1, self.ar_order + 1)) for power in powers]
+
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         numerator, denominator = self._split(theta)
         driven = _combine(krylov(adjacency, signals, self.ma_order), numerator)

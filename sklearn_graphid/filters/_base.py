@@ -107,6 +107,16 @@ class GraphFilter(BaseEstimator, ABC):
         """
         return None
 
+    def powers_of_unit(self) -> list[float] | None:
+        """Return powers p: with all strengths times c and each parameter times c**p, the outputs stay as they are.
+
+        Returns
+        -------
+        list of float or None
+            None if there are no such powers, or if the filter is linear in theta, where samplers need none.
+        """
+        return None
+
     def check(self) -> None:
         """Raise ValueError or TypeError if a constructor argument is invalid."""
 

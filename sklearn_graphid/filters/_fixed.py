@@ -53,6 +53,10 @@ class FixedParameters(GraphFilter):
             return theta.new_zeros(len(theta), dtype=torch.float64)
         return self.filter.log_prior(theta)
 
+    def powers_of_unit(self) -> list[float] | None:
+        powers, fixed = self.filter.powers_of_unit(), self.fixed_values()
+        return None if powers is None or any(powers[place] and fixed[place] for place in fixed) else powers
+
     def n_loose(self, adjacency: Tensor) -> Tensor | None:
         return self.filter.n_loose(adjacency)
 

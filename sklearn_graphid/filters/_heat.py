@@ -130,6 +130,9 @@ class HeatDiffusionFilter(GraphFilter):
         log_ratio = (theta[:, 0].double() / median).clamp_min(_SHORTEST_TIME).log()
         return (shape - 1) * log_ratio - 2 * torch.nn.functional.softplus(shape * log_ratio)
 
+    def powers_of_unit(self) -> list[float] | None:
+        return [-1.0]
+
     def apply(self, adjacency: Tensor, theta: Tensor, signals: Tensor) -> Tensor:
         laplacian, _ = self._laplacian_with_pullback(adjacency)
         return signals @ _matrix_exponential(-theta[:, :, None] * laplacian).mT

@@ -28,8 +28,10 @@ from ..samplers import (
     Kernel,
     Problem,
     RandomSource,
+    RefitStrengths,
     StepInfo,
-    StrengthKernel,
+    StrengthStart,
+    SweepKernel,
     TemperedDenoiser,
     TrustLaw,
     density_of,
@@ -38,6 +40,7 @@ from ..samplers import (
     trust_of,
 )
 from ._draws import ChainDraws
+from ._fit_quality import rows_without_copies
 from ._noise import NoiseLevels
 from ._result import Experiments
 from ._resume import ChainStart
@@ -84,6 +87,13 @@ class SamplingTask:
         # Outputs are complete and centred, and with the offsets integrated out, each takes one measurement.
         n_offsets = int((~np.isnan(self.experiments.outputs)).any(0).sum())
         return replace(problem, n_measured=max(1, problem.n_measured - n_offsets))
+
+    def without_copies(self) -> SamplingTask:
+        """The task with one of all rows that are copies of each other: copies repeat the noise, as if it were none."""
+        experiments = self.experiments
+        rows = rows_without_copies(experiments.inputs, experiments.outputs)
+        once = replace(experiments, inputs=experiments.inputs[rows], outputs=experiments.outputs[rows])
+        return replace(self, experiments=once)
 
     def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
         """The outputs (experiments, nodes) of one system, without noise; of the experiments' inputs where None."""
@@ -175,30 +185,39 @@ def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
 
 def expected_seconds(task: SamplingTask, n_chains: int, n_jobs: int | None) -> float:
     """How long strengths take, roughly; zero where edges have none, and for a GPU."""
-    kernel = task.kernels[-1]
-    if not isinstance(kernel, StrengthKernel) or task.device.type != "cpu":
+    kernel, start = task.kernels[-1], _strength_start(task)
+    if not isinstance(kernel, SweepKernel) or start is None:
         return 0.0
     n_batches, n_at_once = _batches_at_once(n_chains, n_jobs)
-    return -(-n_batches // n_at_once) * kernel.least_seconds(task.problem(), min(n_chains, BATCH))
+    n_refits = kernel.n_sweeps * sum(move.n_moves for move in kernel.moves if isinstance(move, RefitStrengths))
+    return -(-n_batches // n_at_once) * start.least_seconds(task.problem(), min(n_chains, BATCH), n_refits)
 
 
 def check_memory(task: SamplingTask, n_chains: int, n_jobs: int | None) -> None:
     """Raise MemoryError where strengths of so many pairs need more memory than the machine has."""
-    kernel, memory = task.kernels[-1], _machine_memory()
-    if not isinstance(kernel, StrengthKernel) or task.device.type != "cpu" or memory is None:
+    start, memory = _strength_start(task), _machine_memory()
+    if start is None or memory is None:
         return
     problem = task.problem()
     _, n_at_once = _batches_at_once(n_chains, n_jobs)
-    needed = n_at_once * kernel.least_memory(problem, min(n_chains, BATCH))
+    needed = n_at_once * start.least_memory(problem, min(n_chains, BATCH))
     if needed <= memory:
         return
-    fitting = [n for n in range(1, min(n_chains, BATCH)) if kernel.least_memory(problem, n) <= memory]
+    fitting = [n for n in range(1, min(n_chains, BATCH)) if start.least_memory(problem, n) <= memory]
     fewer = f", or fewer chains (n_chains={fitting[-1]})" if fitting else ""
     raise MemoryError(
         f"strengths of {problem.space.n_free:,} pairs with n_chains={n_chains} and n_jobs={n_jobs} need about "
         f"{needed / 1e9:,.1f} GB of memory, and this machine has {memory / 1e9:,.1f} GB; expected pairs that cannot be "
         f"edges as known (known_mask, with 0 in known_adjacency){fewer}."
     )
+
+
+def _strength_start(task: SamplingTask) -> StrengthStart | None:
+    """How chains begin whose edges have strengths, on the CPU."""
+    kernel = task.kernels[-1]
+    if not isinstance(kernel, SweepKernel) or task.device.type != "cpu":
+        return None
+    return kernel.begin if isinstance(kernel.begin, StrengthStart) else None
 
 
 def _batches_at_once(n_chains: int, n_jobs: int | None) -> tuple[int, int]:

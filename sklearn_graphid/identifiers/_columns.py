@@ -194,7 +194,7 @@ def row_order(X: Any, Y: Any) -> npt.NDArray[np.intp] | None:
     """The order that puts the rows of Y in that of X's, by the labels of their pandas index; None: by position.
 
     Rows go by position where X or Y has no index, where the labels agree, and where one of them has the index that
-    pandas gives to rows without labels and the other one is no permutation of it. A part of such an index, as
+    pandas gives to rows without labels and the other one has none of its labels. A part of such an index, as
     cross-validation takes it, looks like labels. So integers also go by position with labels of another type, and with
     integers that count the same rows from one instead of zero. All other labels that do not match are an error.
     """
@@ -206,7 +206,8 @@ def row_order(X: Any, Y: Any) -> npt.NDArray[np.intp] | None:
     places = match_names(reference, labels)
     if is_unique and None not in places and len(labels) == len(reference):
         return np.array(places, dtype=np.intp)
-    if unless_numbers(reference) is None or unless_numbers(labels) is None or _are_other_counts(reference, labels):
+    are_counts = unless_numbers(reference) is None or unless_numbers(labels) is None
+    if (are_counts and not set(labels) & set(reference)) or _are_other_counts(reference, labels):
         return None
     remedy = "Rows are matched by the labels of their index; to match by position, pass X.to_numpy() and Y.to_numpy()."
     if set(labels) == set(reference):

@@ -34,9 +34,9 @@ from ..samplers import (
     Kernel,
     LangevinKernel,
     MeasurementModel,
-    StrengthKernel,
-    SweepKernel,
+    binary_sweeps,
     misfit_of,
+    weighted_sweeps,
 )
 from ._arviz import to_inference_data
 from ._base import BaseSystemIdentifier
@@ -69,9 +69,9 @@ _LONG = 90.0
 # pairs each is a part of its own, and the sweeps are exact.
 _N_PARTS = 5
 _MOST_SINGLE_PAIRS = 20
-# Where edges have strengths, a move costs a fit of them all; a sweep has one for so many unknown pairs, within limits.
-_PAIRS_PER_MOVE = 8
-_MOVES_PER_SWEEP = (6, 8)
+# Moves for which all strengths are fitted anew are dear; a sweep has one for so many unknown pairs, within limits.
+_PAIRS_PER_REFIT = 8
+_REFITS_PER_SWEEP = (6, 8)
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
@@ -176,36 +176,38 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         `noise_std` is the common noise level, None where it is to be sampled.
         """
         sigmas = prior.nearest_sigmas(self._sigmas())
+        # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
+        sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
+        common: dict[str, Any] = {"noise_std": noise_std, "has_independent_pairs": prior.has_independent_pairs}
+        n_parts = _n_parts(prior, n_unknown)
         if (slab := SLABS[self.edge_weights]) is not None:
             self._check_settings_for_strengths()
-            return (
-                StrengthKernel(
-                    self.n_sweeps,
-                    slab,
-                    sigmas[0] if prior.conditions_on_known else sigmas[-1],
-                    n_moves=int(np.clip(n_unknown // _PAIRS_PER_MOVE, *_MOVES_PER_SWEEP)) if n_unknown else 0,
-                    n_parts=_n_parts(prior, n_unknown),
-                    has_independent_pairs=prior.has_independent_pairs,
-                    noise_std=noise_std,
-                ),
-            )
-        common: dict[str, Any] = {"temperature": self.temperature, "noise_std": noise_std}
         langevin = LangevinKernel(
             sigmas,
             self.n_steps,
             step_size=self.step_size,
+            temperature=self.temperature,
             theta_learning_rate=self.theta_learning_rate,
-            **common,
+            # Langevin dynamics know of no outliers, which they take for noise where the noise level is free.
+            noise_std=noise_std if self.noise_distribution == "gaussian" else None,
+            slab=slab,
         )
+        if slab is not None:
+            n_refits = int(np.clip(n_unknown // _PAIRS_PER_REFIT, *_REFITS_PER_SWEEP))
+            return langevin, weighted_sweeps(self.n_sweeps, sigma, slab, n_parts, n_refits=n_refits, **common)
         if not self.n_sweeps:
             return (langevin,)
-        # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
-        sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
-        # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
-        n_swaps = 4 if prior.has_independent_pairs else 1
-        common["has_independent_pairs"] = prior.has_independent_pairs
-        common["measurements"] = MeasurementModel(self.fit_intercept, self.noise_distribution == "student-t")
-        return langevin, SweepKernel(self.n_sweeps, sigma, _n_parts(prior, n_unknown), n_swaps, **common)
+        sweeps = binary_sweeps(
+            self.n_sweeps,
+            sigma,
+            n_parts,
+            # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
+            n_swaps=4 if prior.has_independent_pairs else 1,
+            temperature=self.temperature,
+            measurements=MeasurementModel(self.fit_intercept, self.noise_distribution == "student-t"),
+            **common,
+        )
+        return langevin, sweeps
 
     def _check_measurements(self, experiments: Experiments) -> None:
         """Raise ValueError where offsets or outliers cannot be found with these data and settings."""
@@ -235,7 +237,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
         if not self.n_sweeps:
             raise ValueError(
                 f"n_sweeps=0 with edge_weights={self.edge_weights!r}; expected at least 1, as strengths are sampled by "
-                f"sweeps, and the Langevin dynamics of the paper know none."
+                f"sweeps, and Langevin dynamics alone only prepare them."
             )
         if self.temperature != 1:
             raise ValueError(
@@ -637,7 +639,7 @@ def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
 
 def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
     """The noise levels at which known non-edges look like non-edges."""
-    problem = task.problem(torch.float64)
+    problem = task.without_copies().problem(torch.float64)
     weights = torch.tensor(getattr(result, "weights", result.adjacency), dtype=torch.float64, device=task.device)
     theta = torch.tensor(result.theta_refitted, dtype=torch.float64, device=task.device)
     with torch.no_grad(), torch_threads(1):

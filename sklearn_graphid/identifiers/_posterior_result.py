@@ -287,9 +287,7 @@ def _typical_strengths_test(
 ) -> StrengthsTest:
     """Whether edges seem to have strengths of their own: in the estimate, and if so in a typical draw too."""
     experiments = task.experiments
-    rows = rows_without_copies(experiments.inputs, experiments.outputs)
-    once = replace(experiments, inputs=experiments.inputs[rows], outputs=experiments.outputs[rows])
-    problem = replace(task, experiments=once, has_strengths=True).problem(torch.float64)
+    problem = replace(task.without_copies(), has_strengths=True).problem(torch.float64)
 
     def tested(graph: npt.NDArray[Any], theta: FloatArray) -> StrengthsTest:
         pairs = problem.gather(torch.tensor(graph, dtype=torch.float64, device=task.device))

@@ -28,8 +28,8 @@ from ..graphs import EdgeSpace, KnownEdges
 from ..priors import ErdosRenyiPrior, GraphPrior
 from ..samplers import (
     Kernel,
-    StrengthKernel,
     StrengthsTest,
+    SweepKernel,
     gains_of_absent,
     gains_of_known,
     misfit_of,
@@ -204,7 +204,7 @@ def _draws(
     if task.has_strengths:
         # Strengths have made up for the wrong pair, and have to find back: that takes all the sweeps of a fit.
         resumed = tuple(
-            replace(kernel, n_sweeps=2 * kernel.n_sweeps) if isinstance(kernel, StrengthKernel) else kernel
+            replace(kernel, n_sweeps=2 * kernel.n_sweeps) if isinstance(kernel, SweepKernel) else kernel
             for kernel in resumed
         )
     batches: list[ChainDraws] = []
@@ -236,7 +236,7 @@ def _check(draws: ChainDraws, opened: KnownEdges, task: SamplingTask, likely_wro
     graph = opened.fill(draws.graphs[best])
     weights = weight_matrices(draws.strengths[best], opened) if task.has_strengths else graph
     task = replace(task, experiments=replace(experiments, known=known))
-    problem = task.problem(torch.float64)
+    problem = task.without_copies().problem(torch.float64)
     theta = refit_theta(problem, weights, draws.theta[best], None).theta
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(_tensor(weights, task)), _tensor(theta, task)).factor

@@ -24,11 +24,14 @@ from ._kernel import (
 from ._langevin import LangevinKernel, langevin_step
 from ._misfit import Misfit, StrengthsTest, gains_of_absent, misfit_of, strengths_test
 from ._modes import modes_of, weights_of_chains
+from ._moves import Move, Sweep, SweepState
 from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
+from ._recipes import binary_sweeps, weighted_sweeps
 from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
-from ._strengths import StrengthKernel
+from ._strength_start import StrengthStart
+from ._strengths import RefitStrengths
 from ._sweeps import SweepKernel
 from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
 from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
@@ -48,18 +51,23 @@ __all__ = [
     "LogNormalSlab",
     "MeasurementModel",
     "Misfit",
+    "Move",
     "Problem",
     "RandomSource",
+    "RefitStrengths",
     "Slab",
     "Step",
     "StepInfo",
-    "StrengthKernel",
+    "StrengthStart",
     "StrengthsTest",
+    "Sweep",
     "SweepKernel",
+    "SweepState",
     "TemperedDenoiser",
     "ThetaFit",
     "TrustLaw",
     "adam_step",
+    "binary_sweeps",
     "bulk_sample_size",
     "chain_standard_error",
     "density_of",
@@ -80,5 +88,6 @@ __all__ = [
     "strengths_test",
     "stuck_chains",
     "trust_of",
+    "weighted_sweeps",
     "weights_of_chains",
 ]

@@ -3,10 +3,23 @@
 Every pair that is visited is offered to become an edge or to be one no longer, by the exact change in log-likelihood
 and the prior's odds. All other pairs stay, and theta is integrated out where the filter is linear in it. What is
 offered depends on the kind of graph: see `UnitFlips` and, for edges that have strengths, `StrengthFlips`.
+
+The prior is known only through a denoiser. So the unknown pairs are divided into parts, and one part is redrawn after
+the other:
+
+1. a noisy copy: the graph plus Gaussian noise of standard deviation sigma on the pairs of the part, an exact draw;
+2. the denoiser, told that all other pairs are known, turns the copy into log-odds for every pair of the part;
+3. every pair of the part is drawn from its odds, prior log-odds plus the exact change in log-likelihood.
+
+A prior that cannot be told which pairs are known gets all pairs as one part, with little noise. Pairs of a part are
+treated as independent given the copy, in step 2 only. That is exact for a prior of independent pairs at any sigma, for
+any prior as sigma goes to zero, and for a part of one pair; parts of moderate size trade the freedom to move for that
+bias.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -15,27 +28,16 @@ from torch import Tensor
 
 from ..filters import EdgeChanges, Moments
 from ..graphs import EdgeSpace
+from ._kernel import RandomSource
+from ._moves import Move, Sweep, SweepState
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
-from ._theta import log_marginal_likelihood, theta_precision
+from ._strength_start import StrengthStart
+from ._tempering import PriorOdds
+from ._theta import log_marginal_likelihood, sample_theta, theta_precision
 
-__all__ = [
-    "SWEEPS_BETWEEN_FULL_ONES",
-    "FlipLikelihood",
-    "Flips",
-    "Offer",
-    "StrengthFlips",
-    "UnitFlips",
-    "Visits",
-    "flip_sweep",
-    "gains_of_known",
-    "uncertain_first",
-]
+__all__ = ["FlipLikelihood", "FlipPairs", "FlipStrengths", "StrengthFlips", "UnitFlips", "Visits", "gains_of_known"]
 
-# A pair whose odds of flipping were worse than this (in logarithms) when last looked at is not looked at again until
-# the next full sweep, which is every so many. Most pairs are that certain most of the time.
-_CERTAIN = -12.0
-SWEEPS_BETWEEN_FULL_ONES = 4
 # How many pairs a chain looks ahead at first, and how many numbers all that is looked at may hold: more would not stay
 # in the processor's cache.
 _FIRST_LOOK = 8
@@ -176,14 +178,6 @@ class StrengthFlips:
         return at_first + 0.5 * curvature * first, curvature
 
 
-def uncertain_first(order: Tensor, flip_gain: Tensor) -> tuple[Tensor, Tensor]:
-    """Keep of each chain's order what is uncertain; chains that have less are filled up with pairs not to be drawn."""
-    uncertain = (flip_gain >= _CERTAIN).gather(1, order)
-    n_visits = int(uncertain.sum(1).max())
-    first = uncertain.to(torch.int8).argsort(dim=1, stable=True, descending=True)[:, :n_visits]
-    return order.gather(1, first), uncertain.gather(1, first)
-
-
 def flip_sweep(
     problem: Problem,
     likelihood: FlipLikelihood,
@@ -231,6 +225,162 @@ def flip_sweep(
         n_settled = is_settled.sum(1, keepdim=True)
         place = place + n_settled
         ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
+
+
+@dataclass(frozen=True)
+class FlipPairs(Move):
+    """Offer flips to the unknown pairs, one after the other: pairs of binary graphs are drawn from their odds.
+
+    Parameters
+    ----------
+    n_parts : int
+        Into how many parts the pairs are divided. One: the prior is not told that other pairs are known.
+    certain : float
+        A pair whose log-odds of flipping were below this when last looked at is not looked at again until the next full
+        sweep. Most pairs are that certain most of the time.
+    sweeps_between_full_ones : int
+        How often all pairs are looked at.
+    """
+
+    n_parts: int = 5
+    certain: float = -12.0
+    sweeps_between_full_ones: int = 4
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        problem, chain, prior, gain = sweep.problem_of(state), state.chain, state.prior, state.flip_gain.clone()
+        adjacency, changes = problem.assemble(chain.pairs), state.changes
+        if changes is None:
+            changes = problem.edge_changes(adjacency, chain.theta)
+        likelihood = FlipLikelihood(problem, changes, chain.noise_std, sweep.temperature)
+        order, normal = rng.uniform(problem.n_unknown).argsort(1), rng.normal(problem.n_unknown)
+        thresholds = torch.logit(rng.uniform(problem.n_unknown))
+        flip_odds = None
+        # Among few pairs a full sweep costs next to nothing.
+        if sweep.number % self.sweeps_between_full_ones and self.n_parts < problem.n_unknown:
+            flip_odds = gain + (1 - 2 * chain.pairs) * prior.log_odds
+        for part, is_visited in _parts(order, self.n_parts, flip_odds, self.certain):
+            redrawn = torch.zeros_like(normal).scatter_(1, part, is_visited.to(normal)) if self.n_parts > 1 else None
+            if part.shape[1]:
+                prior = _asked(sweep, state, chain.pairs, prior, normal, redrawn)
+            visits = Visits(part, is_visited, thresholds.gather(1, part))
+            flip_sweep(problem, likelihood, UnitFlips(sweep.temperature), adjacency, prior.log_odds, visits, gain)
+            chain = chain._replace(pairs=problem.gather(adjacency))
+        # What a flip would gain, seen from the pair as it stands now.
+        flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / sweep.temperature
+        probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
+        state = state._replace(chain=chain, prior=prior, flip_gain=gain, changes=changes)
+        return state.telling_probability(probability)
+
+
+@dataclass(frozen=True)
+class FlipStrengths(Move):
+    """Offer flips to pairs whose edges have strengths, and other strengths to some edges that stay.
+
+    Parameters
+    ----------
+    slab : Slab
+        The law of strengths.
+    begin : StrengthStart
+        How the chains began, which says how many edges they may have.
+    n_parts : int
+        Into how many parts the pairs are divided. One: the prior is not told that other pairs are known.
+    has_independent_pairs : bool
+        Whether pairs are independent under the prior, which then need not be asked about copies.
+    n_redrawn : float
+        Edges of a chain that are offered another strength by themselves, on average.
+    certain : float
+        As in `FlipPairs`.
+    sweeps_between_full_ones : int
+        As in `FlipPairs`.
+    """
+
+    slab: Slab
+    begin: StrengthStart
+    n_parts: int = 5
+    has_independent_pairs: bool = False
+    n_redrawn: float = 8.0
+    certain: float = -12.0
+    sweeps_between_full_ones: int = 4
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        problem, chain, prior, gain = sweep.problem_of(state), state.chain, state.prior, state.flip_gain.clone()
+        n_free, n_unknown = problem.space.n_free, problem.n_unknown
+        order, normal = rng.uniform(n_free).argsort(1), rng.normal(n_unknown)
+        thresholds, shifts, uniform, redrawing = (rng.uniform(n_free) for _ in range(4))
+        theta, of_theta = chain.theta, (rng.normal(chain.theta.shape[1]), rng.uniform())
+        if not n_free:
+            return state
+        adjacency, is_edge = problem.assemble(chain.pairs), chain.pairs != 0
+        is_redrawn = is_edge & (redrawing < self.n_redrawn / is_edge.sum(1, keepdim=True).clamp_min(1))
+        flip_odds = None
+        if sweep.number % self.sweeps_between_full_ones:
+            log_odds = _widened(prior.log_odds, gain)
+            flip_odds = torch.where(is_redrawn, torch.inf, gain + torch.where(is_edge, -log_odds, log_odds))
+        randomness = torch.logit(thresholds), torch.logit(shifts), uniform.log(), is_redrawn
+        likelihood = FlipLikelihood(problem, problem.edge_changes(adjacency, theta), chain.noise_std, 1.0)
+        most_entries = self.begin.most_edges(problem) * (1 if problem.space.directed else 2)
+        kind = StrengthFlips(self.slab, state.kept["law"], most_entries)
+        n_parts = 1 if self.has_independent_pairs else self.n_parts
+        for part, is_visited in _parts(order, n_parts, flip_odds, self.certain):
+            if n_unknown and part.shape[1]:
+                pairs = (problem.gather(adjacency)[:, :n_unknown] != 0).to(normal)
+                redrawn = torch.zeros_like(gain).scatter_(1, part, 1.0)[:, :n_unknown] if n_parts > 1 else None
+                prior = self._asked(sweep, state, pairs, prior, normal, redrawn)
+            visits = Visits(part, is_visited, *(one.gather(1, part) for one in randomness))
+            flip_sweep(problem, likelihood, kind, adjacency, _widened(prior.log_odds, gain), visits, gain)
+        if problem.filter.linear_in_theta:  # flips have integrated it out
+            theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, *of_theta)
+        chain = chain._replace(pairs=problem.gather(adjacency), theta=theta)
+        return state.at(chain)._replace(prior=prior, flip_gain=gain)
+
+    def _asked(
+        self, sweep: Sweep, state: SweepState, pairs: Tensor, prior: PriorOdds, normal: Tensor, redrawn: Tensor | None
+    ) -> PriorOdds:
+        if not self.has_independent_pairs:
+            return _asked(sweep, state, pairs, prior, normal, redrawn)
+        half = torch.full_like(pairs, 0.5)  # nothing is known of any pair
+        copy = half.to(sweep.presence.base)
+        return PriorOdds.asked(sweep.presence, state.denoise, copy, sweep.sigma, None).to(pairs)
+
+
+def _widened(log_odds: Tensor, like: Tensor) -> Tensor:
+    """Log-odds of unknown pairs as those of all free pairs: known edges of unknown strength are certain."""
+    return torch.nn.functional.pad(log_odds.to(like), (0, like.shape[1] - log_odds.shape[1]), value=torch.inf)
+
+
+def _asked(
+    sweep: Sweep, state: SweepState, pairs: Tensor, prior: PriorOdds, normal: Tensor, redrawn: Tensor | None
+) -> PriorOdds:
+    """Ask the prior about pairs (chains, unknown pairs) that are 0 or 1, with noise on those that are redrawn, or all.
+
+    What it said before is kept of the other pairs.
+    """
+    problem = sweep.presence
+    # The odds will be divided by the temperature, and the copy's share in them must then still fit its noise.
+    jitter = sweep.sigma * sweep.temperature**0.5 * normal
+    if redrawn is None:
+        copy = (pairs + jitter).to(problem.base)
+        return PriorOdds.asked(problem, state.denoise, copy, sweep.sigma, None).to(pairs)
+    known = 1 - problem.scatter(redrawn.to(problem.base))
+    copy = (pairs + jitter * redrawn).to(problem.base)
+    return prior.where(redrawn > 0, PriorOdds.asked(problem, state.denoise, copy, sweep.sigma, known).to(pairs))
+
+
+def _parts(order: Tensor, n_parts: int, flip_odds: Tensor | None, certain: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pairs (chains, visits) to redraw together and whether to draw each: all, or those of an uncertain flip.
+
+    Chains that have fewer uncertain pairs than others are filled up with pairs that are not drawn.
+    """
+    is_visited = torch.ones_like(order, dtype=torch.bool)
+    size = max(1, -(-order.shape[1] // n_parts))
+    if flip_odds is not None:
+        is_uncertain = (flip_odds >= certain).gather(1, order)
+        n_visits = int(is_uncertain.sum(1).max())
+        first = is_uncertain.to(torch.int8).argsort(dim=1, stable=True, descending=True)[:, :n_visits]
+        order, is_visited = order.gather(1, first), is_uncertain.gather(1, first)
+    # At least one part, though it be empty: the likelihood and the prior are wanted at the end of it.
+    n_parts = max(1, -(-order.shape[1] // size))
+    yield from zip(order.chunk(n_parts, 1), is_visited.chunk(n_parts, 1), strict=True)
 
 
 def _n_entries(problem: Problem, adjacency: Tensor) -> Tensor:

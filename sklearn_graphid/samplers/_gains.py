@@ -7,11 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._outlook import View
+from ._expansion import Expansion
 from ._slabs import StrengthLaw
 from ._strength_posterior import StrengthPosterior
 
-__all__ = ["Change", "followed", "gains_of_flips", "gains_of_swaps"]
+__all__ = ["Change", "first_order_update", "gains_of_flips", "gains_of_swaps"]
 
 # How far others are taken to follow a change at once, in units of z; further, and the first order says little.
 _LARGEST_SHIFT = 1.0
@@ -33,38 +33,42 @@ class Change(NamedTuple):
         return is_edge
 
 
-def gains_of_flips(posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
+def gains_of_flips(posterior: StrengthPosterior, expansion: Expansion) -> tuple[Tensor, Tensor]:
     """Evidence (chains, candidates) that a flip gains to first order, and z of an edge that comes."""
-    (fit, outlook), odds, candidates = view, posterior.odds, posterior.candidates
-    log_odds, z = posterior.slab.log_evidence(outlook.slope, outlook.curvature, _column(posterior.conditions.law))
+    (fit, first_order), odds, candidates = expansion, posterior.odds, posterior.candidates
+    log_odds, z = posterior.slab.log_evidence(
+        first_order.slope, first_order.curvature, _column(posterior.conditions.law)
+    )
     log_odds = log_odds + odds.table[:, candidates]
     gains = torch.where(fit.is_edge[:, candidates], -log_odds, log_odds)
     return torch.where(odds.is_uncertain[candidates], gains, -torch.inf), z
 
 
-def gains_of_swaps(posterior: StrengthPosterior, view: View, leaving: Tensor) -> tuple[Tensor, Tensor]:
+def gains_of_swaps(posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor) -> tuple[Tensor, Tensor]:
     """The same (chains, leaving, candidates) for swaps of edges, given by their places among the candidates or -1."""
-    (fit, outlook), slab, law = view, posterior.slab, _column(posterior.conditions.law)
-    response, variance, change, is_edge = _without(posterior, view, leaving)
-    along = outlook.cross @ response
-    # Without the edge, its strength is zero and all else has followed; what others would add is judged from there.
-    slope = outlook.slope[..., None] - along * (change / variance)[:, None]
-    curvature = outlook.curvature[..., None] + along**2 / variance[:, None]
+    (fit, first_order), slab, law = expansion, posterior.slab, _column(posterior.conditions.law)
+    response, variance, change, is_edge = _without(posterior, expansion, leaving)
+    along = first_order.cross @ response
+    # Without the edge, its strength is zero and all else has followed; others are judged from there.
+    slope = first_order.slope[..., None] - along * (change / variance)[:, None]
+    curvature = first_order.curvature[..., None] + along**2 / variance[:, None]
     added, z = slab.log_evidence(slope.mT, curvature.mT, StrengthLaw(*(part[..., None] for part in law)))
-    log_odds, _ = slab.log_evidence(outlook.slope, outlook.curvature, law)
+    log_odds, _ = slab.log_evidence(first_order.slope, first_order.curvature, law)
     table = posterior.odds.table[:, posterior.candidates]
     gains = added + table[:, None] - (log_odds + table).gather(1, leaving.clamp_min(0))[..., None]
     can_come = (posterior.odds.is_uncertain & ~fit.is_edge)[:, posterior.candidates]
     return torch.where(can_come[:, None] & is_edge[..., None], gains, -torch.inf), z
 
 
-def _without(posterior: StrengthPosterior, view: View, leaving: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _without(
+    posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What edges (chains, leaving) that go do to the others.
 
     Returns the columns (chains, n, leaving) of the covariance at these edges, their variances, by how much z has to
     change for the strength to be zero to first order, and whether there is such an edge.
     """
-    fit, covariance = view.fit, view.outlook.covariance
+    fit, covariance = expansion.fit, expansion.first_order.covariance
     number = posterior.candidates[leaving.clamp_min(0)]
     is_at = (fit.places[:, None] == number[..., None]) & fit.is_real[:, None] & (leaving >= 0)[..., None]
     place = is_at.to(torch.int8).argmax(-1)
@@ -73,13 +77,15 @@ def _without(posterior: StrengthPosterior, view: View, leaving: Tensor) -> tuple
     return columns, variance, -posterior.slab.strength(z) / posterior.slab.slope(z), is_at.any(-1)
 
 
-def followed(posterior: StrengthPosterior, view: View, change: Change) -> tuple[Tensor, Tensor]:
+def first_order_update(posterior: StrengthPosterior, expansion: Expansion, change: Change) -> tuple[Tensor, Tensor]:
     """z (chains, free pairs) and theta where a change leads them to first order: a start for the fit."""
-    (fit, outlook), n_edges = view, view.fit.mode.shape[1]
-    column, variance, to_zero, is_taken = (part[..., 0] for part in _without(posterior, view, change.taken[:, None]))
-    cross = outlook.cross[torch.arange(len(column), device=column.device), change.added.clamp_min(0)]
+    (fit, first_order), n_edges = expansion, expansion.fit.mode.shape[1]
+    column, variance, to_zero, is_taken = (
+        part[..., 0] for part in _without(posterior, expansion, change.taken[:, None])
+    )
+    cross = first_order.cross[torch.arange(len(column), device=column.device), change.added.clamp_min(0)]
     shift = torch.where(is_taken[:, None], column * (to_zero / variance)[:, None], 0.0)
-    response = (outlook.covariance @ cross[..., None])[..., 0]
+    response = (first_order.covariance @ cross[..., None])[..., 0]
     through = column * ((cross * column).sum(1) / variance)[:, None]
     response = response - torch.where(is_taken[:, None], through, 0.0)
     coming = posterior.slab.strength(change.z) * (change.added >= 0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from ._kernel import Denoiser, RandomSource
 from ._problem import Problem
 from ._swaps import Swap, prior_gain_of_swap
-from ._tempering import PriorOdds, TemperedDenoiser, log_weight_of_prior, of_chains, redraw_prior
+from ._tempering import PriorOdds, log_weight_of_prior, of_chains
 
 __all__ = ["GraphOdds"]
 
@@ -35,25 +35,16 @@ class GraphOdds:
 
     @classmethod
     def of(
-        cls, problem: Problem, denoise: Denoiser, sigma: float, n_parts: int, has_independent_pairs: bool, n_chains: int
+        cls, problem: Problem, denoise: Denoiser, sigma: float, n_parts: int, has_independent_pairs: bool, like: Tensor
     ) -> GraphOdds:
-        """The prior before it is asked."""
-        numbers = torch.arange(problem.space.n_free, device=problem.base.device)
-        table = problem.base.new_zeros(n_chains, len(numbers))
+        """The prior before it is asked about graphs of the shape of `like` (chains, free pairs)."""
+        numbers, table = torch.arange(like.shape[1], device=like.device), torch.zeros_like(like)
         is_exact = has_independent_pairs or n_parts == 1
         is_uncertain = numbers < problem.n_unknown
         return cls(problem.of_presence(), denoise, sigma, has_independent_pairs, is_exact, is_uncertain, table)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the table stays as it is, whatever the graphs are."""
-        return self.has_independent_pairs and not isinstance(self.denoise, TemperedDenoiser)
-
-    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource, redraws_prior: bool = False) -> GraphOdds:
-        """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn.
-
-        Density and trust in the prior are drawn given these graphs, if they are draws themselves and no mere start.
-        """
+    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource) -> GraphOdds:
+        """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn."""
         pairs = self._pairs(is_edge)
         normal, order = rng.normal(pairs.shape[1]).to(pairs), rng.uniform(pairs.shape[1]).argsort(1)
         if not pairs.shape[1]:
@@ -64,22 +55,7 @@ class GraphOdds:
             odds = self._odds(pairs + self.sigma * normal, None)
         else:
             odds = self._odds_in_parts(pairs, normal, order.chunk(n_parts, 1))
-        denoise = self.denoise
-        if redraws_prior:
-            denoise, odds = redraw_prior(denoise, odds, pairs, rng)
-        return replace(self, denoise=denoise, table=_widened(odds.log_odds, self.table))
-
-    def of_part(self, is_edge: Tensor, part: Tensor, normal: Tensor) -> Tensor:
-        """Log-odds (chains, free pairs) of a part (chains, n) of the pairs, the others taken for known.
-
-        They include what a noisy copy of the part says, whose noise is `normal` (chains, unknown pairs).
-        """
-        if self.is_table_exact:
-            return self.table
-        pairs = self._pairs(is_edge)
-        is_asked = torch.zeros_like(self.table).scatter_(1, part, 1.0).to(pairs)[:, : pairs.shape[1]]
-        log_odds = self._odds(pairs + self.sigma * normal.to(pairs) * is_asked, is_asked).log_odds
-        return _widened(log_odds, self.table)
+        return replace(self, table=_widened(odds.log_odds, self.table))
 
     def of_chains(self, chains: Tensor) -> GraphOdds:
         """Those of some of the chains, by their numbers."""

@@ -17,8 +17,9 @@ from ..filters._edge_derivatives import EdgeDerivatives
 from ._per_chain import selected, where
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
+from ._theta import theta_precision
 
-__all__ = ["Conditions", "LaplaceFit", "Linearization", "Objective", "fit_strengths", "strengths_of"]
+__all__ = ["Conditions", "LaplaceFit", "Linearization", "Objective", "conditions_of", "fit_strengths", "strengths_of"]
 
 # The squared distance to the mode, in standard deviations, that is close enough.
 _CLOSE_ENOUGH = 5e-3
@@ -39,6 +40,12 @@ class Conditions(NamedTuple):
     law: StrengthLaw
     noise_std: Tensor  # (chains,)
     theta_precision: Tensor  # (chains, parameters) of a Gaussian around zero
+
+
+def conditions_of(problem: Problem, law: StrengthLaw, noise_std: Tensor) -> Conditions:
+    """The conditions at a noise level (chains,), with the usual prior of theta."""
+    precision = theta_precision(problem, noise_std) / noise_std[:, None] ** 2
+    return Conditions(law, noise_std, precision.expand(-1, problem.filter.n_parameters()).contiguous())
 
 
 class LaplaceFit(NamedTuple):

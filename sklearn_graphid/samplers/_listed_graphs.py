@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -22,10 +23,12 @@ from torch import Tensor
 
 from ._defined_graphs import have_outputs
 from ._kernel import ChainState, RandomSource
+from ._moves import Move, Sweep, SweepState
 from ._problem import Problem
+from ._tempering import PriorOdds
 from ._theta import SMALLEST_NOISE, fit_theta, log_density_of_theta, sample_noise_std, theta_precision
 
-__all__ = ["ListedGraphs", "list_graphs"]
+__all__ = ["DrawFromList", "ListedGraphs", "list_graphs"]
 
 # At most so many unknown pairs, and only where a fit of all graphs takes no longer than a few sweeps: the number of
 # fits times what the filter takes for one, in multiplications.
@@ -42,6 +45,31 @@ _N_PROPOSALS = 32
 # This share of the proposals comes from Gaussians wider by this factor, as the posterior's tails may be heavier: with
 # fewer of them, edge probabilities with ARMA filters err by a fifth more.
 _WIDE_SHARE, _WIDE_FACTOR = 0.4, 6.0
+
+
+@dataclass(frozen=True)
+class DrawFromList(Move):
+    """Draw graph, theta and the noise level together from a list of all graphs, where they are few.
+
+    Only for priors of independent pairs, and for outputs that are the same in all chains and sweeps, as fits on the
+    list are made once.
+    """
+
+    def start(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        return state.fixing("listed", list_graphs(sweep.problem, sweep.noise_std))
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        listed: ListedGraphs | None = state.fixed["listed"]
+        if listed is None:
+            return state
+        # What a prior of independent pairs says where nothing is known of a pair is all that it says.
+        half = torch.full_like(state.chain.pairs, 0.5)
+        nothing_known = 1 - sweep.presence.scatter(torch.ones_like(half))
+        odds = PriorOdds.asked(sweep.presence, state.denoise, half, sweep.sigma, nothing_known).log_odds
+        settings = sweep.noise_std, sweep.temperature
+        chain, probability = listed.redraw(sweep.problem, state.chain, odds, *settings, rng)
+        gain = state.flip_gain.masked_fill(chain.pairs != state.chain.pairs, torch.inf)  # to be looked at
+        return state.at(chain)._replace(flip_gain=gain).telling_probability(probability)
 
 
 class ListedGraphs(NamedTuple):

@@ -12,17 +12,20 @@ they are, and half from the prior alone; all other chains are left as they are: 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._kernel import ChainState, Denoiser
+from ._defined_graphs import with_outputs
+from ._kernel import ChainState, Denoiser, RandomSource
+from ._moves import Sweep, SweepState
 from ._problem import Problem
 from ._tempering import of_chains
 from ._theta import fit_theta
 
-__all__ = ["fit_some_chains"]
+__all__ = ["BinaryStart", "fit_some_chains"]
 
 # Every so many chains, one is moved.
 _CHAINS_PER_FIT = 4
@@ -38,6 +41,29 @@ _FIRST_DAMPING = 1e-2
 _SMALLEST_NOISE = 1e-6
 # Multiplications for one matrix of normal equations beyond which the fit is left out: it would take minutes.
 _LARGEST_WORK = 2e9
+
+
+@dataclass(frozen=True)
+class BinaryStart:
+    """Begin with binary graphs: where the chains are, some of them after a fit of the relaxed matrix. See `Start`.
+
+    Parameters
+    ----------
+    resumes : bool
+        Whether chains start from draws of an earlier fit, and stay there.
+    """
+
+    resumes: bool = False
+
+    def resumed(self) -> BinaryStart:
+        return replace(self, resumes=True)
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        chain = state.chain
+        if not self.resumes:
+            chain = fit_some_chains(sweep.problem, state.denoise, chain, sweep.sigma, sweep.noise_std)
+        is_edge = with_outputs(sweep.problem, chain.pairs > 0.5, chain.pairs)
+        return state.at(chain._replace(pairs=is_edge.to(chain.pairs.dtype)))
 
 
 def fit_some_chains(

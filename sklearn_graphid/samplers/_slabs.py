@@ -39,6 +39,7 @@ class Slab(ABC):
     """A law of strengths."""
 
     has_signs: ClassVar[bool]  # whether strengths may be below zero
+    range_of_strengths: ClassVar[tuple[float, float]]  # for annealed strengths, in units of a usual one
 
     @abstractmethod
     def strength(self, z: Tensor) -> Tensor:
@@ -55,6 +56,10 @@ class Slab(ABC):
     @abstractmethod
     def size(self, law: StrengthLaw) -> Tensor:
         """A usual strength (chains,), above zero."""
+
+    @abstractmethod
+    def moments(self, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (chains,) of strengths."""
 
     @abstractmethod
     def unit(self, law: StrengthLaw) -> Tensor:
@@ -89,6 +94,7 @@ class LogNormalSlab(Slab):
     """Strengths above zero whose logarithms are Gaussian. Where none is known, their unit is their geometric mean."""
 
     has_signs = False
+    range_of_strengths = (0.0, 10.0)
 
     def strength(self, z: Tensor) -> Tensor:
         return z.clamp(-_LARGEST_LOGARITHM, _LARGEST_LOGARITHM).exp()
@@ -101,6 +107,10 @@ class LogNormalSlab(Slab):
 
     def size(self, law: StrengthLaw) -> Tensor:
         return self.strength(law.location)
+
+    def moments(self, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        mean = (law.location + 0.5 * law.width**2).exp()
+        return mean, mean * torch.expm1(law.width**2).sqrt()
 
     def unit(self, law: StrengthLaw) -> Tensor:
         return torch.ones_like(law.location)
@@ -152,6 +162,7 @@ class GaussianSlab(Slab):
     """Gaussian strengths, of either sign. Where none is known, their unit is their standard deviation."""
 
     has_signs = True
+    range_of_strengths = (-10.0, 10.0)
 
     def strength(self, z: Tensor) -> Tensor:
         return z
@@ -164,6 +175,9 @@ class GaussianSlab(Slab):
 
     def size(self, law: StrengthLaw) -> Tensor:
         return law.location.abs() + law.width
+
+    def moments(self, law: StrengthLaw) -> tuple[Tensor, Tensor]:
+        return law.location, law.width
 
     def unit(self, law: StrengthLaw) -> Tensor:
         return self.size(law)

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._gains import Change, followed, gains_of_flips, gains_of_swaps
+from ._expansion import Expansion, padded, trimmed, unexpanded
+from ._gains import Change, first_order_update, gains_of_flips, gains_of_swaps
 from ._kernel import RandomSource
-from ._outlook import View, padded, trimmed, unseen
 from ._per_chain import replaced, selected, where
 from ._strength_posterior import Position, StrengthPosterior
 
-__all__ = ["SAME_MODE", "flip", "leap", "redraw_strengths", "shift_one", "swap"]
+__all__ = ["SAME_MODE", "flip", "flip_many", "redraw_strengths", "shift_one", "swap"]
 
 # Log-odds of a move beyond which it is drawn no more often: first order overrates what it cannot see to the end of.
 _LARGEST_LOG_ODDS = 20.0
@@ -39,9 +39,9 @@ class _Flips(NamedTuple):
 
     is_edge: Tensor  # (chains, candidates) before any move
 
-    def gains(self, posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
+    def gains(self, posterior: StrengthPosterior, expansion: Expansion) -> tuple[Tensor, Tensor]:
         """Evidence (chains, moves) that is gained to first order, and z of the edge that comes."""
-        return gains_of_flips(posterior, view)
+        return gains_of_flips(posterior, expansion)
 
     def change(self, posterior: StrengthPosterior, move: Tensor, z: Tensor) -> Change:
         """What a move (chains,) changes."""
@@ -67,8 +67,8 @@ class _Swaps(NamedTuple):
 
     leaving: Tensor  # (chains, edges) places among the candidates, -1 where a chain has fewer
 
-    def gains(self, posterior: StrengthPosterior, view: View) -> tuple[Tensor, Tensor]:
-        gains, z = gains_of_swaps(posterior, view, self.leaving)
+    def gains(self, posterior: StrengthPosterior, expansion: Expansion) -> tuple[Tensor, Tensor]:
+        gains, z = gains_of_swaps(posterior, expansion, self.leaving)
         return gains.flatten(1), z.flatten(1)
 
     def change(self, posterior: StrengthPosterior, move: Tensor, z: Tensor) -> Change:
@@ -105,38 +105,38 @@ class _Offer(NamedTuple):
 
 def flip(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
     """Offer every chain to make an edge of a pair, or to take one off."""
-    return _moved(posterior, position, _Flips(position.view.fit.is_edge[:, posterior.candidates]), rng)
+    return _moved(posterior, position, _Flips(position.expansion.fit.is_edge[:, posterior.candidates]), rng)
 
 
 def swap(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
     """Offer every chain to let an edge leave its pair for another; its deviation goes along."""
-    can_leave = (position.view.fit.is_edge & posterior.odds.is_uncertain)[:, posterior.candidates]
+    can_leave = (position.expansion.fit.is_edge & posterior.odds.is_uncertain)[:, posterior.candidates]
     return _moved(posterior, position, _Swaps(_some(can_leave, rng.uniform(can_leave.shape[1]))), rng)
 
 
-def leap(posterior: StrengthPosterior, position: Position) -> Position:
+def flip_many(posterior: StrengthPosterior, position: Position) -> Position:
     """Flip many pairs of a chain at once, where its evidence rises by it. On the way to the draws only: no draw."""
-    gains, z = gains_of_flips(posterior, position.view)
-    room = (posterior.most_edges - position.view.fit.is_edge.sum(1, keepdim=True)).clamp_min(0)
+    gains, z = gains_of_flips(posterior, position.expansion)
+    room = (posterior.most_edges - position.expansion.fit.is_edge.sum(1, keepdim=True)).clamp_min(0)
     n_flipped = torch.minimum(((gains > _PROMISING).sum(1, keepdim=True) + 1) // 2, room)
     chosen = (n_flipped[:, 0] > 1).nonzero()[:, 0]
     if not len(chosen):
         return position
     ranks = gains.argsort(dim=1, descending=True).argsort(dim=1)
     is_flipped, candidates = (ranks < n_flipped)[chosen], posterior.candidates
-    some, old = posterior.select(chosen), selected(_without_outlook(position), chosen)
-    is_edge, start = old.view.fit.is_edge.clone(), old.view.fit.spread(old.view.fit.mode)
+    some, old = posterior.select(chosen), selected(_unexpanded_position(position), chosen)
+    is_edge, start = old.expansion.fit.is_edge.clone(), old.expansion.fit.spread(old.expansion.fit.mode)
     is_added = is_flipped & ~is_edge[:, candidates]
     start[:, candidates] = torch.where(is_added, z[chosen], start[:, candidates])
     is_edge[:, candidates] ^= is_flipped
-    fit = some.fit(is_edge, start, old.view.fit.theta)
+    fit = some.fit(is_edge, start, old.expansion.fit.theta)
     log_density = some.log_density(fit, old.deviation)
-    gain = log_density + some.odds.log_prior(is_edge) - old.log_density - some.odds.log_prior(old.view.fit.is_edge)
+    gain = log_density + some.odds.log_prior(is_edge) - old.log_density - some.odds.log_prior(old.expansion.fit.is_edge)
     better = (gain > 0).nonzero()[:, 0]
     if not len(better):
         return position
-    view = some.select(better).seen_from(selected(fit, better))
-    return _updated(position, chosen[better], Position(view, old.deviation[better], log_density[better]))
+    expansion = some.select(better).expanded_at(selected(fit, better))
+    return _updated(position, chosen[better], Position(expansion, old.deviation[better], log_density[better]))
 
 
 def redraw_strengths(posterior: StrengthPosterior, position: Position, kept: float, rng: RandomSource) -> Position:
@@ -145,36 +145,36 @@ def redraw_strengths(posterior: StrengthPosterior, position: Position, kept: flo
     Where the posterior is the Gaussian of the fit, this is accepted always.
     """
     normal, threshold = rng.normal(position.deviation.shape[1]), rng.uniform()
-    new = posterior.at(position.view, kept * position.deviation + (1 - kept**2) ** 0.5 * normal)
+    new = posterior.at(position.expansion, kept * position.deviation + (1 - kept**2) ** 0.5 * normal)
     gain, gaussian = new.log_density - position.log_density, new.deviation**2 - position.deviation**2
     return _accepted(threshold.log() < gain + 0.5 * gaussian.sum(1), new, position)
 
 
 def shift_one(posterior: StrengthPosterior, position: Position, rng: RandomSource) -> Position:
     """Offer one deviation of an edge or of theta a step that may be long, for tails that are no Gaussian's."""
-    fit, n_free = position.view.fit, position.view.fit.is_edge.shape[1]
+    fit, n_free = position.expansion.fit, position.expansion.fit.is_edge.shape[1]
     which, step, threshold = rng.uniform(), torch.tan(torch.pi * (rng.uniform() - 0.5)), rng.uniform()
     is_free = posterior.problem.filter.is_free(position.deviation).bool()
     counts = torch.cat([fit.is_edge, is_free.expand_as(position.deviation[:, n_free:])], 1)
     place = _drawn(torch.where(counts, 0.0, -torch.inf).to(step), which)
-    new = posterior.at(position.view, position.deviation.scatter_add(1, place[:, None], step[:, None]))
+    new = posterior.at(position.expansion, position.deviation.scatter_add(1, place[:, None], step[:, None]))
     return _accepted(threshold.log() < new.log_density - position.log_density, new, position)
 
 
 def _accepted(is_accepted: Tensor, new: Position, position: Position) -> Position:
     """New deviations where they are accepted; what is seen from the graph stays as it is."""
     deviation = where(is_accepted, new.deviation, position.deviation)
-    return Position(position.view, deviation, where(is_accepted, new.log_density, position.log_density))
+    return Position(position.expansion, deviation, where(is_accepted, new.log_density, position.log_density))
 
 
-def _without_outlook(position: Position) -> Position:
-    return position._replace(view=unseen(position.view.fit))
+def _unexpanded_position(position: Position) -> Position:
+    return position._replace(expansion=unexpanded(position.expansion.fit))
 
 
 def _moved(posterior: StrengthPosterior, position: Position, moves: _Flips | _Swaps, rng: RandomSource) -> Position:
     """Offer every chain one of the moves."""
     which, log_try, log_threshold = rng.uniform(), rng.uniform().log(), rng.uniform().log()
-    gains, z = moves.gains(posterior, position.view)
+    gains, z = moves.gains(posterior, position.expansion)
     log_shares, log_worth = _log_shares(gains)
     move = _drawn(log_shares, which)
     log_worth = _at(log_worth, move)
@@ -183,9 +183,9 @@ def _moved(posterior: StrengthPosterior, position: Position, moves: _Flips | _Sw
     if not len(chosen):
         return position
     change = moves.change(posterior, move, _at(z, move))
-    start = followed(posterior, position.view, change)
+    start = first_order_update(posterior, position.expansion, change)
     offer = _Offer(moves, move, change, *start, _at(log_shares, move) + log_worth, log_threshold)
-    bare = selected(_without_outlook(position), chosen)
+    bare = selected(_unexpanded_position(position), chosen)
     accepted, new = _tried(posterior.select(chosen), bare, selected(offer, chosen))
     return _updated(position, chosen[accepted], new)
 
@@ -194,15 +194,15 @@ def _updated(position: Position, chains: Tensor, new: Position) -> Position:
     """Positions of which some chains are elsewhere now."""
     if not len(chains):
         return position
-    n_edges = max(part.view.fit.mode.shape[1] for part in (position, new))
-    position, new = (part._replace(view=padded(part.view, n_edges)) for part in (position, new))
+    n_edges = max(part.expansion.fit.mode.shape[1] for part in (position, new))
+    position, new = (part._replace(expansion=padded(part.expansion, n_edges)) for part in (position, new))
     position = replaced(position, chains, new)
-    return position._replace(view=trimmed(position.view))
+    return position._replace(expansion=trimmed(position.expansion))
 
 
 def _tried(posterior: StrengthPosterior, position: Position, offer: _Offer) -> tuple[Tensor, Position]:
     """The numbers of the chains whose move is accepted, and where these are then."""
-    (moves, move, change, *start, log_share, log_threshold), is_edge = offer, position.view.fit.is_edge
+    (moves, move, change, *start, log_share, log_threshold), is_edge = offer, position.expansion.fit.is_edge
     fit = posterior.fit(change.of(is_edge, posterior.candidates), *start)
     deviation = moves.carried(posterior, position.deviation, change)
     log_density = posterior.log_density(fit, deviation)
@@ -213,9 +213,9 @@ def _tried(posterior: StrengthPosterior, position: Position, offer: _Offer) -> t
     if not len(chosen):
         return chosen, selected(position, chosen)
     posterior, position, excess = posterior.select(chosen), selected(position, chosen), excess[chosen]
-    new = Position(posterior.seen_from(selected(fit, chosen)), deviation[chosen], log_density[chosen])
+    new = Position(posterior.expanded_at(selected(fit, chosen)), deviation[chosen], log_density[chosen])
     moves_back, move_back = selected(moves, chosen).back(posterior, move[chosen])
-    gains, z_back = moves_back.gains(posterior, new.view)
+    gains, z_back = moves_back.gains(posterior, new.expansion)
     log_shares, log_worth = _log_shares(gains)
     is_accepted = excess + _at(log_shares + log_worth, move_back) > 0
     way_back = moves_back.change(posterior, move_back, _at(z_back, move_back))
@@ -232,10 +232,10 @@ def _leads_back(
     lead to another mode has no way back, and is not made.
     """
     chosen = is_accepted.nonzero()[:, 0]
-    if posterior.is_on_the_way or not len(chosen):
+    if posterior.is_warmup or not len(chosen):
         return is_accepted
-    z, theta = followed(posterior, new.view, way_back)
-    fit = selected(position.view.fit, chosen)
+    z, theta = first_order_update(posterior, new.expansion, way_back)
+    fit = selected(position.expansion.fit, chosen)
     again = posterior.select(chosen).fit(fit.is_edge, z[chosen], theta[chosen])
     distance = fit.deviation_of(again.spread(again.mode).gather(1, fit.places), again.theta).norm(dim=1)
     return is_accepted.index_put((chosen,), again.is_found & (distance < SAME_MODE))

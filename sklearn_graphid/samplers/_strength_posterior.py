@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from ._defined_graphs import have_outputs
+from ._expansion import Expansion, expand
 from ._graph_odds import GraphOdds
 from ._laplace import Conditions, LaplaceFit, Objective, fit_strengths, strengths_of
-from ._outlook import View, look_around
 from ._per_chain import selected
 from ._problem import Problem
 from ._slabs import Slab
@@ -25,7 +25,7 @@ __all__ = ["Position", "StrengthPosterior"]
 
 # At most so many steps of Gauss and Newton for a fit; fewer on the way to the draws, where the next fit goes on.
 _N_STEPS = 25
-_N_STEPS_ON_THE_WAY = 5
+_N_STEPS_IN_WARMUP = 5
 # How far the logarithm of the posterior may fall below that of the Gaussian for a draw from it to count.
 _LARGEST_EXCESS = 5.0
 
@@ -33,7 +33,7 @@ _LARGEST_EXCESS = 5.0
 class Position(NamedTuple):
     """Where the chains are."""
 
-    view: View
+    expansion: Expansion
     deviation: Tensor  # (chains, free pairs and parameters), standard normal where there is no edge
     log_density: Tensor  # (chains,) of the two
 
@@ -48,7 +48,7 @@ class StrengthPosterior(NamedTuple):
     candidates: Tensor  # (candidates,) numbers of the pairs that may come or go
     # On the way to the draws, graphs are weighed by Laplace's evidence instead, as strengths that a few edges too many
     # leave undetermined are no Gaussian.
-    is_on_the_way: bool
+    is_warmup: bool
     most_edges: int  # of a chain, beyond which not many are added at once
 
     def select(self, chains: Tensor) -> StrengthPosterior:
@@ -57,21 +57,21 @@ class StrengthPosterior(NamedTuple):
 
     def fit(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> LaplaceFit:
         """Fit graphs, from z (chains, free pairs) and theta."""
-        n_steps = _N_STEPS_ON_THE_WAY if self.is_on_the_way else _N_STEPS
+        n_steps = _N_STEPS_IN_WARMUP if self.is_warmup else _N_STEPS
         return fit_strengths(Objective.of(self.problem, self.slab, self.conditions, is_edge), z, theta, n_steps)
 
-    def seen_from(self, fit: LaplaceFit) -> View:
+    def expanded_at(self, fit: LaplaceFit) -> Expansion:
         """Fitted graphs, and what candidates would do to them."""
         objective = Objective(self.problem, self.slab, self.conditions, fit.is_edge, fit.places, fit.is_real)
-        return look_around(objective, fit, self.candidates)
+        return expand(objective, fit, self.candidates)
 
-    def at(self, view: View, deviation: Tensor) -> Position:
+    def at(self, expansion: Expansion, deviation: Tensor) -> Position:
         """The position with these deviations."""
-        return Position(view, deviation, self.log_density(view.fit, deviation))
+        return Position(expansion, deviation, self.log_density(expansion.fit, deviation))
 
     def parameters(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
         """z (chains, n_edges) and theta of chains."""
-        if self.is_on_the_way:
+        if self.is_warmup:
             return fit.mode, fit.theta
         n_free = fit.is_edge.shape[1]
         z, theta = fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
@@ -99,7 +99,7 @@ class StrengthPosterior(NamedTuple):
 
     def log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
         """That (chains,) of graphs and deviations; on the way, of graphs."""
-        if self.is_on_the_way:
+        if self.is_warmup:
             return self.log_evidence(fit)
         z, theta = self.parameters(fit, deviation)
         # Every coordinate has a factor of (2 pi)^(1/2), of its slab or of the deviation that means nothing.

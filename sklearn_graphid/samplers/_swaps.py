@@ -17,6 +17,7 @@ about the second.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -24,10 +25,11 @@ from torch import Tensor
 
 from ..filters import EdgeChanges
 from ._kernel import ChainState, Denoiser, RandomSource
+from ._moves import Move, Sweep, SweepState
 from ._problem import Problem
 from ._tempering import TemperedDenoiser, of_chains
 
-__all__ = ["Swap", "SwappedGraphs", "prior_gain_of_swap", "swap_once"]
+__all__ = ["Swap", "SwapEdges", "SwappedGraphs", "prior_gain_of_swap", "swap_once"]
 
 # How many edges and how many non-edges are picked: all of their combinations are looked at.
 _MOST_EDGES = 12
@@ -95,11 +97,11 @@ class SwappedGraphs(NamedTuple):
     changes: EdgeChanges  # what changes of single pairs do, given theta; swaps change it in place
 
     @classmethod
-    def of(cls, problem: Problem, chain: ChainState) -> SwappedGraphs:
-        """Those of chains as they are."""
+    def of(cls, problem: Problem, chain: ChainState, changes: EdgeChanges | None = None) -> SwappedGraphs:
+        """Those of chains as they are; what changes of pairs do is made anew where it is None."""
         adjacency = problem.assemble(chain.pairs)
         residuals = problem.residuals(adjacency, chain.theta).flatten(1)
-        return cls(chain.pairs, residuals, problem.edge_changes(adjacency, chain.theta))
+        return cls(chain.pairs, residuals, changes or problem.edge_changes(adjacency, chain.theta))
 
     def after(self, problem: Problem, swap: Swap, is_possible: Tensor, theta: Tensor) -> SwappedGraphs:
         """All chains after a swap, where there is one; these graphs stay as they are."""
@@ -120,6 +122,41 @@ class SwappedGraphs(NamedTuple):
             mine.index_copy(0, chains, new[chains]) for mine, new in zip(self[:2], other[:2], strict=True)
         )
         return self._replace(pairs=pairs, residuals=residuals)
+
+
+@dataclass(frozen=True)
+class SwapEdges(Move):
+    """Offer every chain some swaps, for what flips of one pair at a time cannot reach.
+
+    Parameters
+    ----------
+    n_swaps : int
+        In each sweep of the warm-up; from then on one.
+    n_among_few, few : int
+        How many where there are no more than `few` unknown pairs. A swap costs next to nothing there, and may be the
+        only move that a strong prior leaves.
+    """
+
+    n_swaps: int = 1
+    n_among_few: int = 6
+    few: int = 20
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        problem, prior = sweep.problem_of(state), state.prior
+        graphs = SwappedGraphs.of(problem, state.chain, state.changes)
+        for _ in range(self._n_now(problem.n_unknown, sweep.is_warmup)):
+            noise = sweep.sigma, sweep.temperature
+            graphs = swap_once(problem, state.denoise, graphs, *state.chain[1:], prior.log_odds, *noise, rng)
+        gain = state.flip_gain.masked_fill(graphs.pairs != state.chain.pairs, torch.inf)  # to be looked at
+        chain = state.chain._replace(pairs=graphs.pairs)
+        return state._replace(chain=chain, flip_gain=gain, changes=graphs.changes)
+
+    def _n_now(self, n_unknown: int, is_warmup: bool) -> int:
+        if n_unknown < 2:
+            return 0
+        if n_unknown <= self.few:
+            return self.n_among_few
+        return self.n_swaps if is_warmup else 1
 
 
 def swap_once(

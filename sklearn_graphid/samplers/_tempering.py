@@ -265,9 +265,9 @@ class PriorOdds(NamedTuple):
         """New answers where `is_new` (chains, unknown pairs), and these elsewhere."""
         return PriorOdds(*(torch.where(is_new, part, old) for part, old in zip(new, self, strict=True)))
 
-    def of_chains(self, chains: Tensor) -> PriorOdds:
-        """Those of some of the chains."""
-        return PriorOdds(*(part[chains] for part in self))
+    def to(self, like: Tensor) -> PriorOdds:
+        """The same numbers in the precision of others."""
+        return PriorOdds(*(part.to(like.dtype) for part in self))
 
 
 def redraw_prior(denoise: Denoiser, odds: PriorOdds, pairs: Tensor, rng: RandomSource) -> tuple[Denoiser, PriorOdds]:

@@ -36,10 +36,6 @@ class WorkingOutputs(NamedTuple):
     outlier_share: Tensor  # (chains,)
     outlier_probability: Tensor  # (chains, experiments, nodes) given the rest of the chain
 
-    def of_chains(self, chains: Tensor) -> WorkingOutputs:
-        """Those of some of the chains, by their numbers."""
-        return WorkingOutputs(*(part[chains] for part in self))
-
 
 @dataclass(frozen=True)
 class MeasurementModel:

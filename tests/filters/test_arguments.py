@@ -206,3 +206,14 @@ def test_a_function_is_not_called_without_a_graph(batched):
 
     outputs = CallableFilter(refuse, batched=batched).apply(torch.zeros(0, 3, 3), torch.zeros(0, 1), torch.zeros(2, 3))
     assert outputs.shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize("filter", [HeatDiffusionFilter(), ARMAFilter(1, 0), ARMAFilter(2, 1)], ids=repr)
+def test_powers_of_the_unit_leave_the_outputs_as_they_are(filter):
+    rng = torch.Generator().manual_seed(0)
+    weights, signals = torch.rand(3, 5, 5, generator=rng).double(), torch.rand(4, 5, generator=rng).double()
+    weights = (weights + weights.mT) * (1 - torch.eye(5))
+    theta = 0.1 + 0.1 * torch.rand(3, filter.n_parameters(), generator=rng).double()
+    powers = torch.tensor(filter.powers_of_unit()).double()
+    rescaled = filter.apply(1.7 * weights, theta * 1.7**powers, signals)
+    torch.testing.assert_close(rescaled, filter.apply(weights, theta, signals))

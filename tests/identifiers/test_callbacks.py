@@ -30,7 +30,7 @@ STEPS = {
     "sweeps": ["annealing level"] * 3 + ["sweep"] * 4,
     "langevin": ["annealing level"] * 3,
     "no-prior": ["annealing level"] * 3 + ["sweep"] * 4,
-    "strengths": ["sweep"] * 4,
+    "strengths": ["annealing level"] * 3 + ["sweep"] * 4,
     "adam": ["step"] * 5,
     "adam-strengths": ["step"] * 5,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -29,7 +30,6 @@ from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import GraphicalLassoIdentifier, RobustFilterIdentifier, _chains
 from sklearn_graphid.identifiers._edge_weights import summarize_weights, weight_intervals
-from sklearn_graphid.samplers import _strengths
 
 N_NODES = 8
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(N_NODES, 4, 0.3, seed=0))
@@ -488,14 +488,20 @@ def test_every_edge_has_a_weight_and_those_of_one_draw_no_interval():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_large_graphs_begin_sparse_and_stay_within_their_tables(monkeypatch):
+def test_large_graphs_begin_sparse_and_stay_within_their_tables():
     """Beyond the size of a fit of all pairs, a start from the prior would have tables of pairs times pairs."""
-    monkeypatch.setattr(_strengths, "_LARGEST_WORK", 0.0)
-    monkeypatch.setattr(_strengths, "_NUMBERS_PER_CHAIN", 1)
+
+    class OfLargeGraphs(LangevinSystemIdentifier):
+        def _kernels(self, prior, n_unknown, noise_std):
+            langevin, sweeps = super()._kernels(prior, n_unknown, noise_std)
+            begin = replace(sweeps.begin, largest_work=0.0, numbers_per_chain=1)
+            moves = tuple(replace(move, begin=begin) if hasattr(move, "begin") else move for move in sweeps.moves)
+            return langevin, replace(sweeps, begin=begin, moves=moves)
+
     n_nodes = 20
     X = np.random.default_rng(0).normal(size=(3, n_nodes))
     settings = {"n_chains": 2, "n_sweeps": 2, "random_state": 0, "edge_weights": "positive"}
-    identifier = LangevinSystemIdentifier(FIRST_ORDER, ErdosRenyiPrior(0.9), **settings).fit(X, X @ np.ones((20, 20)))
+    identifier = OfLargeGraphs(FIRST_ORDER, ErdosRenyiPrior(0.9), **settings).fit(X, X @ np.ones((20, 20)))
     n_moves = 2 * 8
     most = 2 * 2 * n_nodes + n_moves  # twice four edges per node, of two nodes each, and what single moves add
     assert identifier._draws.graphs.sum(-1).max() <= most

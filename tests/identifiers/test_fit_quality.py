@@ -97,6 +97,14 @@ def test_copies_of_experiments_change_no_test():
     assert not any(finding.category is UserWarning and finding.severity == "trouble" for finding in fitted._findings)
 
 
+def test_copies_are_no_misfit_of_strengths():
+    """Copies repeat the noise, which looked like edges at known non-edges."""
+    X, Y = data(8, 0.3)
+    copies = np.tile(X, (5, 1)), np.tile(Y, (5, 1))
+    fitted = fit("heat", *copies, edge_weights="positive")
+    assert fitted.diagnostics_["misfit"] == 1.0
+
+
 def test_ridge_error_leaves_out_what_was_not_measured():
     X, Y = data(30, 1.0)
     gaps = Y.copy()

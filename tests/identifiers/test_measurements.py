@@ -80,6 +80,19 @@ def test_outliers_among_missing_outputs_are_found(ring, ring_known):
     np.testing.assert_array_equal(fitted.adjacency_, ring)
 
 
+@pytest.mark.parametrize("noise_std", [0.3, 1.0])
+def test_an_outlier_is_found_where_the_noise_level_is_given(noise_std, ring, ring_known):
+    """Chains used to begin where the outlier had led them, and took what then did not fit for more outliers."""
+    X, Y = make_system(ring, "heat", [0.3], n_experiments=15, noise_std=noise_std, random_state=0)
+    Y[7, 3] += 100
+    settings = {**SHORT, "noise_distribution": "student-t", "noise_std": noise_std}
+    fitted = LangevinSystemIdentifier("heat", **settings).fit(X, Y, ring_known)
+    np.testing.assert_array_equal(fitted.adjacency_, ring)
+    assert fitted.outlier_probabilities_[7, 3] > 0.99
+    assert (fitted.outlier_probabilities_ > 0.5).sum() == 1
+    assert fitted.noise_std_ == noise_std
+
+
 @pytest.mark.parametrize("fraction", [0.3, 0.6])
 def test_units_of_the_data_do_not_matter_to_outliers(fraction, ring):
     X, Y = make_system(ring, "heat", [0.3], n_experiments=8, random_state=1)

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn_graphid import PAPER_SETTINGS, ErdosRenyiPrior, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.filters import PolynomialFilter
 from sklearn_graphid.identifiers._chains import batches_of
-from sklearn_graphid.samplers import _sweeps
+from sklearn_graphid.samplers import _listed_graphs
 
 BRIEF = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 5, "random_state": 0}
 SAMPLERS = [LangevinSystemIdentifier, LikelihoodLangevinIdentifier]
@@ -86,7 +86,7 @@ def test_without_a_prior_a_pair_that_the_data_do_not_see_has_even_odds(ring_know
 
     Sweeps tell the odds of a pair exactly, while draws from a list of all graphs tell them by a few graphs.
     """
-    monkeypatch.setattr(_sweeps, "list_graphs", lambda *_: None)
+    monkeypatch.setattr(_listed_graphs, "list_graphs", lambda *_: None)
     fitted = LikelihoodLangevinIdentifier(PolynomialFilter(0), **BRIEF).fit(*ring_experiments, ring_known)
     np.testing.assert_allclose(fitted.edge_probabilities_[~ring_known.mask], 0.5, atol=1e-3)
 

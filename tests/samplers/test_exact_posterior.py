@@ -30,7 +30,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _flips, _sweeps, _theta
+from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _flips, _listed_graphs, _theta
 from sklearn_graphid.samplers._listed_graphs import list_graphs
 
 SWEEPS = {"n_levels": 3, "n_steps": 3, "n_sweeps": 20}
@@ -374,7 +374,7 @@ def fit(question, n_chains=None, schedule=SWEEPS, lists_graphs=False, **settings
     n_chains = n_chains or question.n_chains
     with pytest.MonkeyPatch.context() as patch:
         if not lists_graphs:
-            patch.setattr(_sweeps, "list_graphs", lambda *_: None)
+            patch.setattr(_listed_graphs, "list_graphs", lambda *_: None)
         patch.setattr(_chains, "BATCH", n_chains)
         patch.setattr(_theta, "_PRIOR_WIDTH", question.prior_width)
         noise_std = question.noise_std if question.noise_per_node is None else question.noise_per_node

@@ -24,7 +24,7 @@ from sklearn_graphid.samplers import (
     ChainState,
     LangevinKernel,
     Problem,
-    SweepKernel,
+    binary_sweeps,
     initial_state,
     langevin_step,
     run_kernels,
@@ -320,8 +320,8 @@ KERNELS = {
     "langevin": lambda noise_std, step_size=None: langevin_kernel(
         n_steps_per_level=4, step_size=step_size, theta_learning_rate=None, noise_std=noise_std
     ),
-    "sweeps": lambda noise_std, _=None: SweepKernel(6, sigma=0.8, n_parts=3, noise_std=noise_std),
-    "sweeps without parts": lambda noise_std, _=None: SweepKernel(6, sigma=0.3, n_parts=1, noise_std=noise_std),
+    "sweeps": lambda noise_std, _=None: binary_sweeps(6, sigma=0.8, n_parts=3, noise_std=noise_std),
+    "sweeps without parts": lambda noise_std, _=None: binary_sweeps(6, sigma=0.3, n_parts=1, noise_std=noise_std),
 }
 
 

@@ -16,17 +16,29 @@ import torch
 from enumerated_prior import EnumeratedPrior, clustered, triangles
 from scipy.optimize import least_squares
 from scipy.special import betaln
-from scipy.stats import fisk
+from scipy.stats import fisk, ks_2samp
 
 from sklearn_graphid import ErdosRenyiPrior, KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import make_system
-from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import GaussianSlab, LogNormalSlab, Problem, _outlook
+from sklearn_graphid.samplers import (
+    ChainRNG,
+    ChainState,
+    GaussianSlab,
+    LogNormalSlab,
+    MeasurementModel,
+    Problem,
+    StrengthStart,
+    Sweep,
+    SweepState,
+    _expansion,
+)
+from sklearn_graphid.samplers._expansion import expand
 from sklearn_graphid.samplers._laplace import Conditions, Objective, _cholesky, fit_strengths, strengths_of
-from sklearn_graphid.samplers._outlook import look_around
 from sklearn_graphid.samplers._slabs import StrengthLaw
-from sklearn_graphid.samplers._strengths import StrengthKernel
+from sklearn_graphid.samplers._strengths import RescaleStrengths
+from sklearn_graphid.samplers._theta import theta_precision
 
 N_SIMULATED = 300_000
 N_CHAINS = 96
@@ -261,8 +273,8 @@ def test_marginals_and_strengths_are_those_of_the_simulated_prior(question, monk
     )
     told = []  # to the law of strengths
     with monkeypatch.context() as patch:
-        seen = StrengthKernel._seen_strengths
-        patch.setattr(StrengthKernel, "_seen_strengths", lambda *asked: told.append(seen(*asked)) or told[-1])
+        seen = StrengthStart._seen_strengths
+        patch.setattr(StrengthStart, "_seen_strengths", lambda *asked: told.append(seen(*asked)) or told[-1])
         identifier.fit(question.X, question.Y, question.known)
     if question.filter.fixed:
         question = replace(question, size_seen=float(told[0]))
@@ -374,7 +386,61 @@ def test_candidates_may_be_looked_at_in_parts(monkeypatch):
     is_edge = torch.arange(n_free) % 2 == torch.tensor([[0], [1]])
     objective = Objective.of(problem, slab, Conditions(law, noise_std, precision), is_edge)
     fit = fit_strengths(objective, torch.zeros(2, n_free).double(), torch.ones(2, 1).double(), n_iterations=20)
-    at_once = look_around(objective, fit, torch.arange(n_free)).outlook
-    monkeypatch.setattr(_outlook, "_NUMBERS_AT_ONCE", 1)
-    for one, other in zip(look_around(objective, fit, torch.arange(n_free)).outlook, at_once, strict=True):
+    at_once = expand(objective, fit, torch.arange(n_free)).first_order
+    monkeypatch.setattr(_expansion, "_NUMBERS_AT_ONCE", 1)
+    for one, other in zip(expand(objective, fit, torch.arange(n_free)).first_order, at_once, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("filter", "slab"),
+    [
+        (PolynomialFilter(2), LogNormalSlab()),
+        (PolynomialFilter(1), GaussianSlab()),
+        (SteadyStateFilter(leak=0.5), LogNormalSlab()),
+        (HeatDiffusionFilter(), LogNormalSlab()),
+        (ARMAFilter(1, 0), GaussianSlab()),
+    ],
+    ids=["order two", "order one, signed", "steady state", "heat", "ARMA, signed"],
+)
+def test_rescaled_strengths_keep_the_joint_law(filter, slab):
+    """Strengths, theta and then outputs are drawn from the model; moves given the outputs must not change any law.
+
+    A test of Kolmogorov and Smirnov on the size of strengths and one on that of theta: ten false alarms in a million.
+    """
+    n_chains, noise_std, width = 4_000, 0.05, 0.6
+    rng = ChainRNG(range(n_chains), torch.device("cpu"), torch.float64)
+    known = KnownEdges(np.eye(4, dtype=bool), np.zeros((4, 4)))
+    X = np.random.default_rng(0).normal(size=(2, 4))
+    problem = Problem.from_numpy(X, X, known, filter, torch.device("cpu"), torch.float64, has_strengths=True)
+    is_edge = torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0, 0.0]).double()  # a star
+    law = StrengthLaw(torch.zeros(n_chains).double(), torch.full((n_chains,), width).double())
+    noise = torch.full((n_chains,), noise_std).double()
+
+    def draw_theta():
+        if isinstance(filter, HeatDiffusionFilter):
+            low, high = filter.initial_low, filter.initial_high
+            shape = np.log(9) / np.log(high / low)
+            uniform = rng.uniform(1) * fisk(shape, scale=np.sqrt(low * high)).cdf(filter.theta_max)
+            return torch.tensor(fisk(shape, scale=np.sqrt(low * high)).ppf(uniform.numpy()))
+        theta = rng.normal(filter.n_parameters()) / theta_precision(problem, noise).sqrt() * noise_std
+        return theta.abs() if isinstance(filter, SteadyStateFilter) else theta
+
+    pairs, theta = slab.strength(width * rng.normal(6)) * is_edge, draw_theta()
+    outputs = filter.apply(problem.assemble(pairs), theta, problem.inputs)
+    problem = replace(problem, targets=outputs + noise_std * rng.normal(2, 4))
+    sweep = Sweep(problem, problem.of_presence(), 0, False, 0.5, 1.0, noise_std, MeasurementModel())
+    nothing = torch.zeros_like(pairs)
+    state = SweepState(
+        ChainState(pairs, theta, noise), None, None, nothing, MeasurementModel().start(problem, n_chains), None, 0
+    ).keeping("law", law)
+    move = RescaleStrengths(slab)
+    for _ in range(5):
+        state = move(sweep, state, rng)
+    moved, new_theta, _ = state.chain
+    assert ((moved != 0) == (pairs != 0)).all()
+    assert (moved != pairs).any(1).double().mean() > 0.3
+    size = (moved.abs().sum(1) / is_edge.sum()).log().numpy()
+    before = (slab.strength(width * rng.normal(6)) * is_edge).abs().sum(1) / is_edge.sum()
+    assert ks_2samp(size, before.log().numpy()).pvalue > 1e-6
+    assert ks_2samp(new_theta[:, -1].numpy(), draw_theta()[:, -1].numpy()).pvalue > 1e-6

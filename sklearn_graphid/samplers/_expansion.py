@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ._laplace import LaplaceFit, Objective
 
-__all__ = ["Outlook", "View", "look_around", "padded", "trimmed", "unseen"]
+__all__ = ["Expansion", "FirstOrder", "expand", "padded", "trimmed", "unexpanded"]
 
 # How many numbers the derivatives that are looked at together may hold.
 _NUMBERS_AT_ONCE = 2**23
 
 
-class Outlook(NamedTuple):
+class FirstOrder(NamedTuple):
     """What a pair that comes or goes would do to the fit, to first order.
 
     With strength w, an edge at a pair adds slope w - curvature w^2 / 2 to the log-likelihood over that of no edge, when
@@ -32,20 +32,20 @@ class Outlook(NamedTuple):
     covariance: Tensor  # (chains, n, n)
 
 
-class View(NamedTuple):
+class Expansion(NamedTuple):
     """A graph and what lies around it."""
 
     fit: LaplaceFit
-    outlook: Outlook
+    first_order: FirstOrder
 
 
-def unseen(fit: LaplaceFit) -> View:
+def unexpanded(fit: LaplaceFit) -> Expansion:
     """A fit around which no candidate is looked at: for what needs the fit alone, as tables of candidates are large."""
     none = fit.theta[:, :0]
-    return View(fit, Outlook(none, none, none[..., None], none[..., None]))
+    return Expansion(fit, FirstOrder(none, none, none[..., None], none[..., None]))
 
 
-def look_around(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> View:
+def expand(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> Expansion:
     """A fit, and what pairs given by their numbers (candidates,) would do to it."""
     near, n_chains = objective.linearized(fit.mode, fit.theta), len(fit.mode)
     covariance = torch.cholesky_inverse(fit.factor)
@@ -66,7 +66,7 @@ def look_around(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> Vi
     own_slope, own_curvature = (fit.spread(part)[:, candidates] for part in _of_edges(objective, fit, covariance))
     is_edge = fit.is_edge[:, candidates]
     slope, curvature = torch.where(is_edge, own_slope, slope), torch.where(is_edge, own_curvature, curvature)
-    return View(fit, Outlook(slope, curvature, cross, covariance))
+    return Expansion(fit, FirstOrder(slope, curvature, cross, covariance))
 
 
 def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,12 +78,12 @@ def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tupl
     return curvature * strength + (fit.mode - law.location[:, None]) * prior / by_z, curvature
 
 
-def padded(view: View, n_edges: int) -> View:
-    """The same view, filled up to `n_edges` places for edges."""
-    fit, outlook = view
+def padded(expansion: Expansion, n_edges: int) -> Expansion:
+    """The same expansion, filled up to `n_edges` places for edges."""
+    fit, first_order = expansion
     n_more, n_parameters = n_edges - fit.mode.shape[1], fit.theta.shape[1]
     if n_more <= 0:
-        return view
+        return expansion
     pad = torch.nn.functional.pad
     edges, parameters, more = torch.arange(n_edges + n_parameters, device=fit.places.device).split(
         [fit.mode.shape[1], n_parameters, n_more]
@@ -92,37 +92,39 @@ def padded(view: View, n_edges: int) -> View:
     factor = pad(fit.factor, (0, n_more, 0, n_more))
     diagonal = factor.diagonal(dim1=-2, dim2=-1)
     diagonal[:, -n_more:] = 1.0
-    covariance = pad(outlook.covariance, (0, n_more, 0, n_more))
-    of_edges, of_theta = outlook.cross.split([fit.mode.shape[1], n_parameters], -1)
+    covariance = pad(first_order.covariance, (0, n_more, 0, n_more))
+    of_edges, of_theta = first_order.cross.split([fit.mode.shape[1], n_parameters], -1)
     zeros = of_edges.new_zeros(1, 1, 1).expand(*of_edges.shape[:2], n_more)
-    return View(
+    return Expansion(
         fit._replace(
             places=pad(fit.places, (0, n_more)),
             is_real=pad(fit.is_real, (0, n_more)),
             mode=pad(fit.mode, (0, n_more)),
             factor=factor[:, order][:, :, order],
         ),
-        outlook._replace(
+        first_order._replace(
             cross=torch.cat([of_edges, zeros, of_theta], -1),
             covariance=covariance[:, order][:, :, order],
         ),
     )
 
 
-def trimmed(view: View) -> View:
-    """The same view without places that no chain needs."""
-    fit, outlook = view
+def trimmed(expansion: Expansion) -> Expansion:
+    """The same expansion without places that no chain needs."""
+    fit, first_order = expansion
     n_before = fit.mode.shape[1]
     n_edges = min(n_before, max(1, int(fit.is_real.sum(1).max())))  # at least one, as in `Objective.of`
     if n_edges == n_before:
-        return view
+        return expansion
     kept = torch.cat([torch.arange(n_edges), torch.arange(n_before, fit.factor.shape[1])]).to(fit.places.device)
-    return View(
+    return Expansion(
         fit._replace(
             places=fit.places[:, :n_edges],
             is_real=fit.is_real[:, :n_edges],
             mode=fit.mode[:, :n_edges],
             factor=fit.factor[:, kept][:, :, kept],
         ),
-        outlook._replace(cross=outlook.cross[..., kept], covariance=outlook.covariance[:, kept][:, :, kept]),
+        first_order._replace(
+            cross=first_order.cross[..., kept], covariance=first_order.covariance[:, kept][:, :, kept]
+        ),
     )
