@@ -1,7 +1,8 @@
 """Derivatives of the outputs by the strengths of pairs, for very many pairs, and the products that a fit needs.
 
 A derivative has as many numbers as the outputs. In a steady state, though, it is the product of a vector over
-experiments and a vector over nodes, and products of two derivatives are products of two numbers.
+experiments and a vector over nodes, and products of two derivatives are products of two numbers. Under a polynomial of
+order one, the outputs of the two nodes of a pair change alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-__all__ = ["DenseDerivatives", "EdgeDerivatives", "RankOneDerivatives"]
+__all__ = ["DenseDerivatives", "EdgeDerivatives", "NodeDerivatives", "RankOneDerivatives"]
 
 
 class EdgeDerivatives(ABC):
@@ -95,6 +96,40 @@ class RankOneDerivatives(EdgeDerivatives):
     def products(self, other: EdgeDerivatives) -> Tensor:
         assert isinstance(other, RankOneDerivatives)
         return (self._left @ other._left.mT).mul_(self._right @ other._right.mT)
+
+
+class NodeDerivatives(EdgeDerivatives):
+    """Derivatives that are zero but at a few nodes: values (chains, n, few, experiments) at nodes (chains, n, few)."""
+
+    def __init__(self, values: Tensor, nodes: Tensor):
+        self._values = values
+        self._nodes = nodes
+
+    def masked(self, measured: Tensor) -> NodeDerivatives:
+        return NodeDerivatives(self._values * measured.mT[self._nodes], self._nodes)
+
+    def scaled(self, factors: Tensor) -> NodeDerivatives:
+        return NodeDerivatives(self._values * factors[..., None, None], self._nodes)
+
+    def along(self, outputs: Tensor) -> Tensor:
+        chains = torch.arange(len(outputs), device=outputs.device)[:, None, None]
+        return (self._values * outputs.mT[chains, self._nodes]).sum((-2, -1))
+
+    def along_many(self, outputs: Tensor) -> Tensor:
+        return torch.stack([self.along(output) for output in outputs.unbind(1)], -1)
+
+    def squares(self) -> Tensor:
+        return self._values.square().sum((-2, -1))
+
+    def products(self, other: EdgeDerivatives) -> Tensor:
+        assert isinstance(other, NodeDerivatives)
+        total = torch.zeros((), dtype=self._values.dtype, device=self._values.device)
+        for mine in range(self._nodes.shape[2]):
+            for its in range(other._nodes.shape[2]):
+                product = self._values[:, :, mine] @ other._values[:, :, its].mT
+                is_same = self._nodes[:, :, mine, None] == other._nodes[:, None, :, its]
+                total = total + product.mul_(is_same)
+        return total
 
 
 def same_in_all_experiments(measured: Tensor) -> Tensor | None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._edge_changes import EdgeChanges, Moments, nodes_of
+from ._edge_derivatives import EdgeDerivatives, NodeDerivatives
 
 __all__ = ["PolynomialChanges"]
 
@@ -72,6 +73,16 @@ class PolynomialChanges(EdgeChanges):
         local = coefficients[0] * first + coefficients[1] * second  # (chains, changes, 2, experiments)
         outputs.scatter_add_(-1, nodes[:, :, None].expand(*outputs.shape[:-1], 2), local.mT)
         return outputs.to(theta.dtype)
+
+    def derivatives(self, rows: Tensor, columns: Tensor, theta: Tensor, probe: Tensor) -> EdgeDerivatives:
+        if self._order != 1:
+            return super().derivatives(rows, columns, theta, probe)
+        nodes = nodes_of(rows, columns)
+        _, first, _ = self._local(self._chains(len(nodes)), nodes, self._change(rows, torch.ones_like(nodes[..., 0])))
+        values = theta.double()[:, 1, None, None, None] * first
+        if rows.shape[-1] == 1:  # of an ordered pair, the outputs of the first node change
+            values, nodes = values[:, :, :1], nodes[..., :1]
+        return NodeDerivatives(values.to(theta.dtype), nodes)
 
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments) -> None:
         self.moments = moments

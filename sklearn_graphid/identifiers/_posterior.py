@@ -69,9 +69,6 @@ _LONG = 90.0
 # pairs each is a part of its own, and the sweeps are exact.
 _N_PARTS = 5
 _MOST_SINGLE_PAIRS = 20
-# Moves for which all strengths are fitted anew are dear; a sweep has one for so many unknown pairs, within limits.
-_PAIRS_PER_REFIT = 8
-_REFITS_PER_SWEEP = (6, 8)
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
@@ -193,8 +190,7 @@ class PosteriorIdentifier(BaseSystemIdentifier):
             slab=slab,
         )
         if slab is not None:
-            n_refits = int(np.clip(n_unknown // _PAIRS_PER_REFIT, *_REFITS_PER_SWEEP))
-            return langevin, weighted_sweeps(self.n_sweeps, sigma, slab, n_parts, n_refits=n_refits, **common)
+            return langevin, weighted_sweeps(self.n_sweeps, sigma, slab, n_parts, **common)
         if not self.n_sweeps:
             return (langevin,)
         sweeps = binary_sweeps(

@@ -104,10 +104,10 @@ class DrawMeasurements(Move):
             given = theta, noise_std, not is_drawn
             outputs, drawn = sweep.measurements.redrawn(problem, state.outputs, problem.assemble(pairs), *given, rng)
             chain = state.chain._replace(noise_std=drawn.clamp_min(sweep.noise_std or 0.0))
-            return state.at(chain)._replace(outputs=outputs)
+            return state.at(chain)._replace(outputs=outputs, targets=outputs.targets)
         if sweep.noise_std is not None:
             return state
-        gamma = rng.gamma(0.5 * problem.n_measured)
+        problem, gamma = sweep.problem_of(state), rng.gamma(0.5 * problem.n_measured)
         noise_std = sample_noise_std(problem, problem.assemble(pairs), theta, gamma)
         return state._replace(chain=state.chain._replace(noise_std=noise_std))
 
@@ -137,7 +137,7 @@ class DrawNoise(Move):
         return -0.5 * (self.freedom + 1) * torch.log1p(deviation**2 / self.freedom)
 
     def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
-        problem, (pairs, theta, noise_std) = sweep.problem, state.chain
+        problem, (pairs, theta, noise_std) = sweep.problem_of(state), state.chain
         gamma, uniform = rng.gamma(0.5 * problem.n_measured), rng.uniform()
         if sweep.noise_std is not None and not sweep.is_warmup:
             return state

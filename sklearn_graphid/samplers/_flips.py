@@ -331,7 +331,8 @@ class FlipStrengths(Move):
         if problem.filter.linear_in_theta:  # flips have integrated it out
             theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, *of_theta)
         chain = chain._replace(pairs=problem.gather(adjacency), theta=theta)
-        return state.at(chain)._replace(prior=prior, flip_gain=gain)
+        state = state.at(chain)._replace(prior=prior, flip_gain=gain)
+        return state.telling_probability((chain.pairs[:, :n_unknown] != 0).to(gain))
 
     def _asked(
         self, sweep: Sweep, state: SweepState, pairs: Tensor, prior: PriorOdds, normal: Tensor, redrawn: Tensor | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -36,8 +37,8 @@ class Sweep(NamedTuple):
     measurements: MeasurementModel
 
     def problem_of(self, state: SweepState) -> Problem:
-        """The problem with the outputs that each chain takes for the filter's: without its offsets and outliers."""
-        return self.measurements.applied(self.problem, state.outputs)
+        """The problem with what each chain takes for the filter's outputs, such as without its offsets and outliers."""
+        return self.problem if state.targets is None else replace(self.problem, targets=state.targets)
 
 
 class SweepState(NamedTuple):
@@ -47,13 +48,15 @@ class SweepState(NamedTuple):
     denoise: Denoiser  # with the trust and the density that every chain has now
     prior: PriorOdds  # what the prior said when it was last asked
     flip_gain: Tensor  # (chains, free pairs) what a flip would add to the log-likelihood, when it was last looked at
-    outputs: WorkingOutputs  # what each chain takes the outputs to be
+    outputs: WorkingOutputs  # offsets and outliers
     origin: Tensor  # (chains,) the chain that each goes back to
     n_sweeps: int
     # What moves need from one sweep to the next, by name: tensors, or named tuples of such, with an axis for chains;
     kept: Mapping[str, Any] = {}
     # and what is the same for all chains and sweeps.
     fixed: Mapping[str, Any] = {}
+    # What each chain takes for the filter's outputs, (chains, experiments, nodes); None: the outputs as measured.
+    targets: Tensor | None = None
     # Effects of flips, valid for the graphs, theta and outputs of this state: None where they have to be made anew.
     changes: EdgeChanges | None = None
     told: Mapping[str, Any] = {}  # by the moves of this sweep, for `StepInfo`
@@ -88,6 +91,7 @@ class SweepState(NamedTuple):
             outputs=selected(self.outputs, chains),
             origin=self.origin[chains],
             kept={name: selected(value, chains) for name, value in self.kept.items()},
+            targets=None if self.targets is None else self.targets[chains],
             changes=None,
         )
 

@@ -66,7 +66,6 @@ def weighted_sweeps(
     slab: Slab,
     n_parts: int = 5,
     *,
-    n_refits: int = 8,
     has_independent_pairs: bool = False,
     **settings: Any,
 ) -> SweepKernel:
@@ -78,8 +77,6 @@ def weighted_sweeps(
         As in `binary_sweeps`.
     slab : Slab
         The law of strengths.
-    n_refits : int
-        Flips and swaps in a sweep for which all strengths are fitted anew.
     """
     begin, noise = StrengthStart(slab), DrawNoise()
     prior: dict[str, Any] = {"n_parts": n_parts, "has_independent_pairs": has_independent_pairs}
@@ -87,7 +84,7 @@ def weighted_sweeps(
         DrawStrengthLaw(slab),
         noise,
         FlipStrengths(slab, begin, **prior),
-        RefitStrengths(slab, begin, n_refits, noise=noise, **prior),
+        RefitStrengths(slab, begin, noise=noise, **prior),
         RescaleStrengths(slab),
         DrawPrior(),
     )

@@ -102,6 +102,8 @@ class SweepKernel(Kernel):
         prior = PriorOdds(nothing[:, : problem.n_unknown], nothing[:, : problem.n_unknown])
         outputs, origin = self.measurements.start(problem, len(nothing)), torch.arange(len(nothing))
         state = SweepState(chain, denoise, prior, nothing, outputs, origin.to(nothing.device), 0)
+        if not self.measurements.is_trivial:
+            state = state._replace(targets=outputs.targets)
         state = self.begin(sweep, state, rng)
         for move in self.moves:
             state = move.start(sweep, state, rng)
@@ -138,8 +140,11 @@ class SweepKernel(Kernel):
     def _info(self, sweep: Sweep, state: SweepState) -> StepInfo:
         (pairs, theta, noise_std), told = state.chain, dict(state.told)
         told.pop("log_posterior", None)
-        adjacency = sweep.problem.assemble(pairs)
-        log_likelihood = self.measurements.log_likelihood(sweep.problem, state.outputs, adjacency, theta, noise_std)
+        at = sweep.problem.assemble(pairs), theta, noise_std
+        if self.measurements.has_outliers:
+            log_likelihood = self.measurements.log_likelihood(sweep.problem, state.outputs, *at)
+        else:
+            log_likelihood = sweep.problem_of(state).log_likelihood(*at)
         estimates = told.pop("edge_probability", ((pairs[:, : sweep.problem.n_unknown] != 0).to(pairs),))
         told = {"log_prior": torch.zeros_like(log_likelihood), **told}
         return StepInfo(

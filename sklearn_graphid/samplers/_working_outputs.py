@@ -14,7 +14,7 @@ output and noise level, scale and z are drawn exactly; outliers that are far off
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -75,10 +75,6 @@ class MeasurementModel:
         nothing = torch.zeros_like(targets)
         return WorkingOutputs(targets, targets.new_zeros(n_chains, targets.shape[-1]), nothing + 1, share, nothing)
 
-    def applied(self, problem: Problem, outputs: WorkingOutputs) -> Problem:
-        """The problem with the outputs that each chain has now."""
-        return problem if self.is_trivial else replace(problem, targets=outputs.targets)
-
     def redrawn(
         self,
         problem: Problem,
@@ -121,9 +117,7 @@ class MeasurementModel:
     def log_likelihood(
         self, problem: Problem, outputs: WorkingOutputs, adjacency: Tensor, theta: Tensor, noise_std: Tensor
     ) -> Tensor:
-        """Log-likelihood (chains,) of the outputs as they were measured, over all scales, given offsets."""
-        if not self.has_outliers:
-            return self.applied(problem, outputs).log_likelihood(adjacency, theta, noise_std)
+        """Log-likelihood (chains,) of the outputs as they were measured, over all scales of outliers, given offsets."""
         predicted = problem.filter.apply(adjacency, theta, problem.inputs)
         residuals = (problem.targets - predicted - outputs.offset[:, None]) * problem.measured
         is_measured = (problem.measured > 0).to(residuals)

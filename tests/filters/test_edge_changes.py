@@ -9,8 +9,9 @@ from scipy import linalg
 
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, Moments, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.filters._edge_changes import RecomputedChanges
+from sklearn_graphid.filters._edge_derivatives import DenseDerivatives, NodeDerivatives
 from sklearn_graphid.filters._heat_changes import _POLES, _WEIGHTS
-from sklearn_graphid.graphs import EdgeSpace
+from sklearn_graphid.graphs import EdgeSpace, KnownEdges
 
 N_CHAINS, N_CHANGES, N_NODES, N_EXPERIMENTS = 3, 15, 9, 4
 UNDIRECTED = [
@@ -182,3 +183,30 @@ def test_no_graph_or_no_change_gives_empty_answers(filter, directed, n_chains, n
     outputs = changes.output_changes(*entries, amounts, case.theta)
     assert outputs.shape == (n_chains, n_changes, N_EXPERIMENTS, N_NODES)
     assert changes.moments_after(*entries, amounts).squares.shape == (n_chains, n_changes)
+
+
+@pytest.mark.parametrize("shift", ["adjacency", "laplacian"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_derivatives_at_few_nodes_are_those_of_all_outputs(shift, directed):
+    """Under a polynomial of order one: compared with differences of the outputs, kept in full."""
+    rng = torch.Generator().manual_seed(0)
+    weights = torch.rand(2, 5, 5, generator=rng).double() * (1 - torch.eye(5))
+    weights = weights if directed else weights + weights.mT
+    signals, targets = (torch.rand(4, 5, generator=rng).double() for _ in range(2))
+    theta, scale = torch.tensor([[0.3, 0.7], [0.2, -0.4]]).double(), torch.rand(4, 5, generator=rng).double()
+    known = KnownEdges(np.eye(5, dtype=bool), np.zeros((5, 5)), directed=directed)
+    space = known.space.to(torch.device("cpu"))
+    entries = space.entries(torch.arange(space.n_free).expand(2, -1))
+    filter = PolynomialFilter(1, shift)
+    make = filter.directed_edge_changes if directed else filter.edge_changes
+    changes = make(weights, theta, signals, targets)
+    found = changes.derivatives(*entries, theta, torch.ones(2).double())
+    assert isinstance(found, NodeDerivatives)
+    full = DenseDerivatives(changes.output_changes(*entries, torch.ones(2, space.n_free).double(), theta))
+    outputs = torch.rand(2, 3, 4, 5, generator=rng).double()
+    factors = torch.rand(2, space.n_free, generator=rng).double()
+    for one, other in ((found, full), (found.masked(scale).scaled(factors), full.masked(scale).scaled(factors))):
+        torch.testing.assert_close(one.products(one), other.products(other))
+        torch.testing.assert_close(one.squares(), other.squares())
+        torch.testing.assert_close(one.along(outputs[:, 0]), other.along(outputs[:, 0]))
+        torch.testing.assert_close(one.along_many(outputs), other.along_many(outputs))
