@@ -130,7 +130,8 @@ class StrengthFlips:
         law, is_edge = StrengthLaw(*(part[:, None] for part in self.law)), pair.now != 0
         log_odds, best, scale, without = self._expected(likelihood, pair, law)
         wants_edge = visits.thresholds < log_odds + prior
-        drawn = best + scale * visits.shifts
+        wanted = best + scale * visits.shifts
+        drawn = self.slab.within_reason(wanted, law)
         amounts = torch.where(wants_edge, self.slab.strength(drawn), 0.0) - pair.now
         moved, moments = likelihood.after(pair.rows, pair.columns, amounts)
 
@@ -146,7 +147,7 @@ class StrengthFlips:
         is_full = pair.n_entries >= self.most_entries
         is_moved = ((wants_edge != is_edge) & (is_edge | ~is_full)) | (is_edge & wants_edge & visits.is_redrawn)
         # A comparison with nan is False: the pair stays.
-        moves = is_moved & (visits.log_uniform < gain) & torch.isfinite(moved) & (amounts != 0)
+        moves = is_moved & (visits.log_uniform < gain) & torch.isfinite(moved) & (amounts != 0) & (drawn == wanted)
         return Offer(amounts, moves, moved, moments, torch.where(is_edge ^ (moves & ~wants_edge), -log_odds, log_odds))
 
     def _expected(self, likelihood: FlipLikelihood, pair: Pair, law: StrengthLaw) -> tuple[Tensor, ...]:
@@ -159,7 +160,8 @@ class StrengthFlips:
             log_odds, best = self.slab.log_evidence(slope, curvature, law)
             spread = self.slab.precision(best, curvature, law).rsqrt()
             if not is_last:  # the same again around the best strength, as outputs may be far from linear in it
-                around = (self.slab.strength(best + spread), self.slab.strength(best - spread))
+                ends = (self.slab.within_reason(z, law) for z in (best + spread, best - spread))
+                around = tuple(self.slab.strength(end) for end in ends)
                 is_apart = (around[0] - around[1]).abs() > _APART * usual
                 is_apart &= torch.minimum(around[0].abs(), around[1].abs()) > _APART * usual
                 first, second = torch.where(is_apart, around[0], first), torch.where(is_apart, around[1], second)

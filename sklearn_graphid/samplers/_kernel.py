@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,10 @@ __all__ = [
     "Step",
     "StepInfo",
     "initial_state",
+    "replaced",
     "run_kernels",
+    "selected",
+    "where",
 ]
 
 
@@ -179,3 +182,42 @@ def initial_state(problem: Problem, rng: RandomSource, noise_std: float | None) 
     theta = low + (high - low) * rng.uniform(len(low))
     start = torch.full_like(theta[:, 0], problem.scale if noise_std is None else noise_std)
     return ChainState(pairs, theta, start)
+
+
+# Tensors, and named tuples of tensors, whose first axis is that of the chains.
+
+Nested = TypeVar("Nested")  # a tensor, or a named tuple of such
+
+
+def where(is_first: Tensor, first: Nested, second: Nested) -> Nested:
+    """One of two, for each chain."""
+
+    def choose(one: Any, other: Any) -> Any:
+        if isinstance(one, Tensor):
+            return torch.where(is_first.view(-1, *[1] * (one.dim() - 1)), one, other)
+        return type(one)(*map(choose, one, other))
+
+    chosen: Nested = choose(first, second)
+    return chosen
+
+
+def selected(parts: Nested, chains: Tensor) -> Nested:
+    """Some of the chains."""
+
+    def select(part: Any) -> Any:
+        return part[chains] if isinstance(part, Tensor) else type(part)(*map(select, part))
+
+    chosen: Nested = select(parts)
+    return chosen
+
+
+def replaced(parts: Nested, chains: Tensor, new: Nested) -> Nested:
+    """The same, with new values for some of the chains."""
+
+    def replace(part: Any, other: Any) -> Any:
+        if isinstance(part, Tensor):
+            return part.index_copy(0, chains, other)
+        return type(part)(*map(replace, part, other))
+
+    changed: Nested = replace(parts, new)
+    return changed

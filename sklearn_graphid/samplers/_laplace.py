@@ -1,8 +1,13 @@
-"""The strengths of a given graph, as a Gaussian around their best fit.
+"""Graphs whose strengths are fitted: the Gaussian around the best fit, and what other graphs would fit.
 
 Strengths depend on one another far too much to be moved one by one. Given the graph, though, the posterior of all of
-them and theta together is close to a Gaussian, whose mode a few steps of Gauss and Newton find. So to the sampler a
-graph is this Gaussian.
+them and theta together is close to a Gaussian, whose mode a few steps of Gauss and Newton find. The Gaussian of a fit
+tells, to first order, what each pair that comes or goes would do to the evidence, with all other strengths fitted anew.
+Most pairs are out of the question, so only candidates are looked at.
+
+A position is a graph and the standardised deviations of all strengths and theta from the graph's best fit. A pair that
+is no edge has a deviation too, which means nothing until it becomes one. So positions have the same dimension on every
+graph, and where the deviations are kept when the graph changes, the strengths follow.
 """
 
 from __future__ import annotations
@@ -14,12 +19,31 @@ from torch import Tensor
 
 from ..filters._edge_changes import EdgeChanges
 from ..filters._edge_derivatives import EdgeDerivatives
-from ._per_chain import selected, where
-from ._problem import Problem
+from ._graph_odds import GraphOdds
+from ._kernel import selected, where
+from ._problem import Problem, have_outputs
 from ._slabs import Slab, StrengthLaw
-from ._theta import theta_precision
+from ._theta import log_density_of_theta, theta_precision
 
-__all__ = ["Conditions", "LaplaceFit", "Linearization", "Objective", "conditions_of", "fit_strengths", "strengths_of"]
+__all__ = [
+    "Change",
+    "Conditions",
+    "Expansion",
+    "LaplaceFit",
+    "Objective",
+    "Position",
+    "StrengthPosterior",
+    "conditions_of",
+    "expand",
+    "first_order_update",
+    "fit_strengths",
+    "gains_of_flips",
+    "gains_of_swaps",
+    "padded",
+    "strengths_of",
+    "trimmed",
+    "unexpanded",
+]
 
 # The squared distance to the mode, in standard deviations, that is close enough.
 _CLOSE_ENOUGH = 5e-3
@@ -32,6 +56,15 @@ _RIDGE = 1e-10
 _NO_VOLUME = 1e100
 # Derivatives are differences over a change by this share of a typical strength, in double precision.
 _PROBE = 1e-6
+# How many numbers the derivatives that are looked at together may hold.
+_NUMBERS_AT_ONCE = 2**23
+# At most so many steps of Gauss and Newton for a fit; fewer on the way to the draws, where the next fit goes on.
+_N_STEPS = 25
+_N_STEPS_IN_WARMUP = 5
+# How far the logarithm of the posterior may fall below that of the Gaussian for a draw from it to count.
+_LARGEST_EXCESS = 5.0
+# How far others are taken to follow a change at once, in units of z; further, and the first order says little.
+_LARGEST_SHIFT = 1.0
 
 
 class Conditions(NamedTuple):
@@ -262,3 +295,288 @@ def _step_down(
             break
         share = _SHORTENING * share
     return z, theta, cost, is_moving
+
+
+class FirstOrder(NamedTuple):
+    """What a pair that comes or goes would do to the fit, to first order.
+
+    With strength w, an edge at a pair adds slope w - curvature w^2 / 2 to the log-likelihood over that of no edge, when
+    all other strengths and theta follow.
+    """
+
+    slope: Tensor  # (chains, candidates)
+    curvature: Tensor  # (chains, candidates)
+    cross: Tensor  # (chains, candidates, n) products of derivatives with those by what is fitted
+    covariance: Tensor  # (chains, n, n)
+
+
+class Expansion(NamedTuple):
+    """A graph and what lies around it."""
+
+    fit: LaplaceFit
+    first_order: FirstOrder
+
+
+def unexpanded(fit: LaplaceFit) -> Expansion:
+    """A fit around which no candidate is looked at: for what needs the fit alone, as tables of candidates are large."""
+    none = fit.theta[:, :0]
+    return Expansion(fit, FirstOrder(none, none, none[..., None], none[..., None]))
+
+
+def expand(objective: Objective, fit: LaplaceFit, candidates: Tensor) -> Expansion:
+    """A fit, and what pairs given by their numbers (candidates,) would do to it."""
+    near, n_chains = objective.linearized(fit.mode, fit.theta), len(fit.mode)
+    covariance = torch.cholesky_inverse(fit.factor)
+    parts: list[tuple[Tensor, Tensor]] = []
+    # Products of all candidates with all edges are the largest table of a fit, so there is one copy of it.
+    cross = covariance.new_empty(n_chains, len(candidates), covariance.shape[1])
+    n_edges, done = fit.mode.shape[1], 0
+    size = max(1, _NUMBERS_AT_ONCE // max(1, near.residuals.numel()))
+    for numbers in candidates.split(size):
+        derivatives = objective.derivatives(near.changes, fit.theta, numbers.expand(n_chains, -1))
+        with_fitted = cross[:, done : done + len(numbers)]
+        with_fitted[..., :n_edges] = derivatives.products(near.by_strengths)
+        with_fitted[..., n_edges:] = derivatives.along_many(near.by_theta)
+        curvature = derivatives.squares() - ((with_fitted @ covariance) * with_fitted).sum(-1)
+        parts.append((derivatives.along(near.residuals), curvature))
+        done += len(numbers)
+    slope, curvature = (torch.cat(part, 1) for part in zip(*parts, strict=True))
+    own_slope, own_curvature = (fit.spread(part)[:, candidates] for part in _of_edges(objective, fit, covariance))
+    is_edge = fit.is_edge[:, candidates]
+    slope, curvature = torch.where(is_edge, own_slope, slope), torch.where(is_edge, own_curvature, curvature)
+    return Expansion(fit, FirstOrder(slope, curvature, cross, covariance))
+
+
+def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Slope and curvature (chains, n_edges) of edges: what is known of their strengths, their own prior taken off."""
+    slab, law = objective.slab, objective.conditions.law
+    variance = covariance.diagonal(dim1=-2, dim2=-1)[:, : fit.mode.shape[1]]
+    strength, by_z, prior = slab.strength(fit.mode), slab.slope(fit.mode), law.width[:, None] ** -2
+    curvature = (1 / variance - prior - slab.bend(fit.mode, law)).clamp_min(0.0) / by_z**2
+    return curvature * strength + (fit.mode - law.location[:, None]) * prior / by_z, curvature
+
+
+def padded(expansion: Expansion, n_edges: int) -> Expansion:
+    """The same expansion, filled up to `n_edges` places for edges."""
+    fit, first_order = expansion
+    n_more, n_parameters = n_edges - fit.mode.shape[1], fit.theta.shape[1]
+    if n_more <= 0:
+        return expansion
+    pad = torch.nn.functional.pad
+    edges, parameters, more = torch.arange(n_edges + n_parameters, device=fit.places.device).split(
+        [fit.mode.shape[1], n_parameters, n_more]
+    )
+    order = torch.cat([edges, more, parameters])  # what is filled up comes last at first, and then before theta
+    factor = pad(fit.factor, (0, n_more, 0, n_more))
+    diagonal = factor.diagonal(dim1=-2, dim2=-1)
+    diagonal[:, -n_more:] = 1.0
+    covariance = pad(first_order.covariance, (0, n_more, 0, n_more))
+    of_edges, of_theta = first_order.cross.split([fit.mode.shape[1], n_parameters], -1)
+    zeros = of_edges.new_zeros(1, 1, 1).expand(*of_edges.shape[:2], n_more)
+    return Expansion(
+        fit._replace(
+            places=pad(fit.places, (0, n_more)),
+            is_real=pad(fit.is_real, (0, n_more)),
+            mode=pad(fit.mode, (0, n_more)),
+            factor=factor[:, order][:, :, order],
+        ),
+        first_order._replace(
+            cross=torch.cat([of_edges, zeros, of_theta], -1),
+            covariance=covariance[:, order][:, :, order],
+        ),
+    )
+
+
+def trimmed(expansion: Expansion) -> Expansion:
+    """The same expansion without places that no chain needs."""
+    fit, first_order = expansion
+    n_before = fit.mode.shape[1]
+    n_edges = min(n_before, max(1, int(fit.is_real.sum(1).max())))  # at least one, as in `Objective.of`
+    if n_edges == n_before:
+        return expansion
+    kept = torch.cat([torch.arange(n_edges), torch.arange(n_before, fit.factor.shape[1])]).to(fit.places.device)
+    return Expansion(
+        fit._replace(
+            places=fit.places[:, :n_edges],
+            is_real=fit.is_real[:, :n_edges],
+            mode=fit.mode[:, :n_edges],
+            factor=fit.factor[:, kept][:, :, kept],
+        ),
+        first_order._replace(
+            cross=first_order.cross[..., kept], covariance=first_order.covariance[:, kept][:, :, kept]
+        ),
+    )
+
+
+class Position(NamedTuple):
+    """Where the chains are."""
+
+    expansion: Expansion
+    deviation: Tensor  # (chains, free pairs and parameters), standard normal where there is no edge
+    log_density: Tensor  # (chains,) of the two
+
+
+class StrengthPosterior(NamedTuple):
+    """What is sampled from, while the law of strengths and the noise level stay."""
+
+    problem: Problem
+    slab: Slab
+    conditions: Conditions
+    odds: GraphOdds
+    candidates: Tensor  # (candidates,) numbers of the pairs that may come or go
+    # On the way to the draws, graphs are weighed by Laplace's evidence instead, as strengths that a few edges too many
+    # leave undetermined are no Gaussian.
+    is_warmup: bool
+    most_edges: int  # of a chain, beyond which not many are added at once
+
+    def select(self, chains: Tensor) -> StrengthPosterior:
+        """That of some of the chains."""
+        return self._replace(conditions=selected(self.conditions, chains), odds=self.odds.of_chains(chains))
+
+    def fit(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> LaplaceFit:
+        """Fit graphs, from z (chains, free pairs) and theta."""
+        n_steps = _N_STEPS_IN_WARMUP if self.is_warmup else _N_STEPS
+        return fit_strengths(Objective.of(self.problem, self.slab, self.conditions, is_edge), z, theta, n_steps)
+
+    def expanded_at(self, fit: LaplaceFit) -> Expansion:
+        """Fitted graphs, and what candidates would do to them."""
+        objective = Objective(self.problem, self.slab, self.conditions, fit.is_edge, fit.places, fit.is_real)
+        return expand(objective, fit, self.candidates)
+
+    def at(self, expansion: Expansion, deviation: Tensor) -> Position:
+        """The position with these deviations."""
+        return Position(expansion, deviation, self.log_density(expansion.fit, deviation))
+
+    def parameters(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """z (chains, n_edges) and theta of chains."""
+        if self.is_warmup:
+            return fit.mode, fit.theta
+        n_free = fit.is_edge.shape[1]
+        z, theta = fit.at(torch.cat([deviation.gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1))
+        return z, self.problem.filter.hold(theta)
+
+    def drawn_near(self, fit: LaplaceFit, deviation: Tensor) -> tuple[Tensor, Tensor]:
+        """z and theta of chains at deviations from a fit; those of the fit where its Gaussian does not reach so far."""
+        n_free = fit.is_edge.shape[1]
+        deviation = torch.cat([deviation[:, :n_free].gather(1, fit.places) * fit.is_real, deviation[:, n_free:]], 1)
+        z, theta = fit.at(deviation)
+        theta = self.problem.filter.hold(theta)
+        drop = self._at_point(fit, fit.mode, fit.theta) - self._at_point(fit, z, theta)
+        is_near = (drop < 0.5 * deviation.square().sum(1) + _LARGEST_EXCESS) & fit.is_found  # False where it is nan
+        is_near = is_near & (self.problem.filter.constrain(theta) == theta).all(1)
+        return torch.where(is_near[:, None], z, fit.mode), torch.where(is_near[:, None], theta, fit.theta)
+
+    def log_evidence(self, fit: LaplaceFit) -> Tensor:
+        """Laplace's approximation to the evidence (chains,) of graphs."""
+        return self._at_point(fit, fit.mode, fit.theta).nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+
+    def squares(self, fit: LaplaceFit, z: Tensor, theta: Tensor) -> Tensor:
+        """Sum (chains,) of squared residuals."""
+        adjacency = self.problem.assemble(strengths_of(self.slab, fit, z))
+        return self.problem.residuals(adjacency, theta).square().sum((-2, -1))
+
+    def log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
+        """That (chains,) of graphs and deviations; on the way, of graphs."""
+        if self.is_warmup:
+            return self.log_evidence(fit)
+        z, theta = self.parameters(fit, deviation)
+        # Every coordinate has a factor of (2 pi)^(1/2), of its slab or of the deviation that means nothing.
+        counts = torch.cat([fit.is_edge, self.problem.filter.is_free(theta).bool().expand_as(theta)], 1)
+        meaningless = ~counts * deviation**2
+        density = self._at_point(fit, z, theta) - 0.5 * meaningless.sum(1)
+        is_admissible = (self.problem.filter.constrain(theta) == theta).all(1) & fit.is_found
+        density = torch.where(is_admissible, density, -torch.inf)
+        return density.nan_to_num(-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
+
+    def _at_point(self, fit: LaplaceFit, z: Tensor, theta: Tensor) -> Tensor:
+        (location, width), noise_std, _ = self.conditions
+        squares = self.squares(fit, z, theta)
+        density = log_density_of_theta(self.problem, theta, squares, noise_std) + fit.log_volume
+        density = density - self.problem.n_measured * noise_std.log()  # for comparisons between chains
+        scaled = (z - location[:, None]) / width[:, None]
+        density = density - (fit.is_real * (0.5 * scaled**2 + width.log()[:, None])).sum(1)
+        return torch.where(have_outputs(self.problem, self.problem.assemble(fit.is_edge.to(z))), density, -torch.inf)
+
+
+class Change(NamedTuple):
+    """An edge that goes and one that comes, by their places among the candidates, (chains,); -1 where there is none."""
+
+    taken: Tensor
+    added: Tensor
+    z: Tensor  # (chains,) of the edge that comes
+
+    def of(self, is_edge: Tensor, candidates: Tensor) -> Tensor:
+        """The graphs (chains, free pairs) after the change."""
+        for place, is_there in ((self.taken, False), (self.added, True)):
+            number = candidates[place.clamp_min(0)][:, None]
+            changed = is_edge.scatter(1, number, is_there)
+            is_edge = torch.where((place >= 0)[:, None], changed, is_edge)
+        return is_edge
+
+
+def gains_of_flips(posterior: StrengthPosterior, expansion: Expansion) -> tuple[Tensor, Tensor]:
+    """Evidence (chains, candidates) that a flip gains to first order, and z of an edge that comes."""
+    (fit, first_order), odds, candidates = expansion, posterior.odds, posterior.candidates
+    log_odds, z = posterior.slab.log_evidence(
+        first_order.slope, first_order.curvature, _column(posterior.conditions.law)
+    )
+    log_odds = log_odds + odds.table[:, candidates]
+    gains = torch.where(fit.is_edge[:, candidates], -log_odds, log_odds)
+    return torch.where(odds.is_uncertain[candidates], gains, -torch.inf), z
+
+
+def gains_of_swaps(posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor) -> tuple[Tensor, Tensor]:
+    """The same (chains, leaving, candidates) for swaps of edges, given by their places among the candidates or -1."""
+    (fit, first_order), slab, law = expansion, posterior.slab, _column(posterior.conditions.law)
+    response, variance, change, is_edge = _without(posterior, expansion, leaving)
+    along = first_order.cross @ response
+    # Without the edge, its strength is zero and all else has followed; others are judged from there.
+    slope = first_order.slope[..., None] - along * (change / variance)[:, None]
+    curvature = first_order.curvature[..., None] + along**2 / variance[:, None]
+    added, z = slab.log_evidence(slope.mT, curvature.mT, StrengthLaw(*(part[..., None] for part in law)))
+    log_odds, _ = slab.log_evidence(first_order.slope, first_order.curvature, law)
+    table = posterior.odds.table[:, posterior.candidates]
+    gains = added + table[:, None] - (log_odds + table).gather(1, leaving.clamp_min(0))[..., None]
+    can_come = (posterior.odds.is_uncertain & ~fit.is_edge)[:, posterior.candidates]
+    return torch.where(can_come[:, None] & is_edge[..., None], gains, -torch.inf), z
+
+
+def _without(
+    posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What edges (chains, leaving) that go do to the others.
+
+    Returns the columns (chains, n, leaving) of the covariance at these edges, their variances, by how much z has to
+    change for the strength to be zero to first order, and whether there is such an edge.
+    """
+    fit, covariance = expansion.fit, expansion.first_order.covariance
+    number = posterior.candidates[leaving.clamp_min(0)]
+    is_at = (fit.places[:, None] == number[..., None]) & fit.is_real[:, None] & (leaving >= 0)[..., None]
+    place = is_at.to(torch.int8).argmax(-1)
+    columns = covariance.gather(2, place[:, None].expand(-1, covariance.shape[1], -1))
+    variance, z = covariance.diagonal(dim1=-2, dim2=-1).gather(1, place), fit.mode.gather(1, place)
+    return columns, variance, -posterior.slab.strength(z) / posterior.slab.slope(z), is_at.any(-1)
+
+
+def first_order_update(posterior: StrengthPosterior, expansion: Expansion, change: Change) -> tuple[Tensor, Tensor]:
+    """z (chains, free pairs) and theta where a change leads them to first order: a start for the fit."""
+    (fit, first_order), n_edges = expansion, expansion.fit.mode.shape[1]
+    column, variance, to_zero, is_taken = (
+        part[..., 0] for part in _without(posterior, expansion, change.taken[:, None])
+    )
+    cross = first_order.cross[torch.arange(len(column), device=column.device), change.added.clamp_min(0)]
+    shift = torch.where(is_taken[:, None], column * (to_zero / variance)[:, None], 0.0)
+    response = (first_order.covariance @ cross[..., None])[..., 0]
+    through = column * ((cross * column).sum(1) / variance)[:, None]
+    response = response - torch.where(is_taken[:, None], through, 0.0)
+    coming = posterior.slab.strength(change.z) * (change.added >= 0)
+    shift = shift - response * coming[:, None]
+    largest = (_LARGEST_SHIFT * posterior.slab.unit(posterior.conditions.law))[:, None]
+    z = fit.spread(fit.mode + shift[:, :n_edges].clamp(-largest, largest).nan_to_num(0.0))
+    number = posterior.candidates[change.added.clamp_min(0)][:, None]
+    z = torch.where((change.added >= 0)[:, None], z.scatter(1, number, change.z[:, None]), z)
+    return z, fit.theta + shift[:, n_edges:].nan_to_num(0.0)
+
+
+def _column(law: StrengthLaw) -> StrengthLaw:
+    return StrengthLaw(law.location[:, None], law.width[:, None])

@@ -21,10 +21,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._defined_graphs import have_outputs
 from ._kernel import ChainState, RandomSource
 from ._moves import Move, Sweep, SweepState
-from ._problem import Problem
+from ._problem import Problem, have_outputs
 from ._tempering import PriorOdds
 from ._theta import SMALLEST_NOISE, fit_theta, log_density_of_theta, sample_noise_std, theta_precision
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from ..filters import EdgeChanges
-from ._kernel import ChainState, Denoiser, RandomSource
-from ._per_chain import selected
+from ._kernel import ChainState, Denoiser, RandomSource, selected
 from ._problem import Problem
 from ._tempering import PriorOdds, of_chains
 from ._working_outputs import MeasurementModel, WorkingOutputs

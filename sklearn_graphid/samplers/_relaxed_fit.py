@@ -18,10 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._defined_graphs import with_outputs
 from ._kernel import ChainState, Denoiser, RandomSource
 from ._moves import Sweep, SweepState
-from ._problem import Problem
+from ._problem import Problem, with_outputs
 from ._tempering import of_chains
 from ._theta import fit_theta
 

@@ -20,6 +20,7 @@ __all__ = ["GaussianSlab", "LogNormalSlab", "Slab", "StrengthLaw"]
 # Newton steps to the mode of one strength given all others; a proposal needs no more.
 _N_NEWTON_STEPS = 4
 _LARGEST_LOGARITHM = 60.0
+_LARGEST_RATIO = 14.0  # of a strength that is tried to a usual one, in logarithms: a factor of a million
 # The squared width has an inverse gamma law: as if six strengths had been seen before, of mean square deviation 1/2
 # in logarithms. Strengths then differ by a factor of two to three, which some dozen edges overrule.
 _N_SEEN_BEFORE = 6.0
@@ -65,6 +66,10 @@ class Slab(ABC):
     def unit(self, law: StrengthLaw) -> Tensor:
         """A change of z (chains,) that is neither small nor large."""
 
+    def within_reason(self, z: Tensor, law: StrengthLaw) -> Tensor:
+        """The nearest z that is tried: beyond it, strengths are so large or small that filters lose all digits."""
+        return z
+
     def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
         """What the curve from z (chains, n) to the strength adds to the curvature of minus the log-posterior."""
         return torch.zeros_like(z)
@@ -107,6 +112,9 @@ class LogNormalSlab(Slab):
 
     def size(self, law: StrengthLaw) -> Tensor:
         return self.strength(law.location)
+
+    def within_reason(self, z: Tensor, law: StrengthLaw) -> Tensor:
+        return torch.minimum(torch.maximum(z, law.location - _LARGEST_RATIO), law.location + _LARGEST_RATIO)
 
     def moments(self, law: StrengthLaw) -> tuple[Tensor, Tensor]:
         mean = (law.location + 0.5 * law.width**2).exp()

@@ -16,11 +16,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._expansion import Expansion, padded, trimmed, unexpanded
-from ._gains import Change, first_order_update, gains_of_flips, gains_of_swaps
-from ._kernel import RandomSource
-from ._per_chain import replaced, selected, where
-from ._strength_posterior import Position, StrengthPosterior
+from ._kernel import RandomSource, replaced, selected, where
+from ._laplace import (
+    Change,
+    Expansion,
+    Position,
+    StrengthPosterior,
+    first_order_update,
+    gains_of_flips,
+    gains_of_swaps,
+    padded,
+    trimmed,
+    unexpanded,
+)
 
 __all__ = ["SAME_MODE", "flip", "flip_many", "redraw_strengths", "shift_one", "swap"]
 

@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from ..filters import SteadyStateFilter
-from ._defined_graphs import with_outputs
-from ._kernel import ChainState, RandomSource
+from ._kernel import ChainState, RandomSource, selected
 from ._laplace import Objective, conditions_of, fit_strengths
 from ._moves import Sweep, SweepState
-from ._per_chain import selected
-from ._problem import Problem
+from ._problem import Problem, with_outputs
 from ._slabs import Slab, StrengthLaw
 from ._tempering import PriorOdds
 from ._theta import fit_theta

@@ -8,18 +8,14 @@ import torch
 from torch import Tensor
 
 from ._draws import DrawNoise
-from ._expansion import Expansion, unexpanded
 from ._flips import FlipLikelihood
-from ._gains import gains_of_flips
 from ._graph_odds import GraphOdds
-from ._kernel import ChainState, RandomSource
-from ._laplace import conditions_of, strengths_of
+from ._kernel import ChainState, RandomSource, where
+from ._laplace import Expansion, Position, StrengthPosterior, conditions_of, gains_of_flips, strengths_of, unexpanded
 from ._moves import Move, Sweep, SweepState
-from ._per_chain import where
 from ._problem import Problem
 from ._slabs import Slab
 from ._strength_moves import SAME_MODE, flip, flip_many, redraw_strengths, shift_one, swap
-from ._strength_posterior import Position, StrengthPosterior
 from ._strength_start import StrengthStart
 from ._theta import SMALLEST_NOISE, log_density_of_theta, sample_theta
 

@@ -12,7 +12,7 @@ from sklearn_graphid import KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, SteadyStateFilter
 from sklearn_graphid.samplers import Problem
-from sklearn_graphid.samplers._defined_graphs import have_outputs, with_outputs
+from sklearn_graphid.samplers._problem import have_outputs, with_outputs
 
 N_NODES, N_CHAINS = 7, 20
 

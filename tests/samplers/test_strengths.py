@@ -32,10 +32,9 @@ from sklearn_graphid.samplers import (
     StrengthStart,
     Sweep,
     SweepState,
-    _expansion,
+    _laplace,
 )
-from sklearn_graphid.samplers._expansion import expand
-from sklearn_graphid.samplers._laplace import Conditions, Objective, _cholesky, fit_strengths, strengths_of
+from sklearn_graphid.samplers._laplace import Conditions, Objective, _cholesky, expand, fit_strengths, strengths_of
 from sklearn_graphid.samplers._slabs import StrengthLaw
 from sklearn_graphid.samplers._strengths import RescaleStrengths
 from sklearn_graphid.samplers._theta import theta_precision
@@ -387,7 +386,7 @@ def test_candidates_may_be_looked_at_in_parts(monkeypatch):
     objective = Objective.of(problem, slab, Conditions(law, noise_std, precision), is_edge)
     fit = fit_strengths(objective, torch.zeros(2, n_free).double(), torch.ones(2, 1).double(), n_iterations=20)
     at_once = expand(objective, fit, torch.arange(n_free)).first_order
-    monkeypatch.setattr(_expansion, "_NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(_laplace, "_NUMBERS_AT_ONCE", 1)
     for one, other in zip(expand(objective, fit, torch.arange(n_free)).first_order, at_once, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
