@@ -98,9 +98,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     n_levels : int, default=10
         Annealing levels of the Langevin dynamics, evenly spaced.
     sigma_max, sigma_min : float, default=0.7 and 0.2
-        The largest and the smallest annealing level. A prior that was trained at a few levels only, as with the
-        architecture "edp-gnn", is evaluated at the nearest of these. Sweeps evaluate the prior at the largest level, or
-        at the smallest if it does not take a mask of known pairs.
+        The largest and the smallest annealing level; shares of a usual strength, if edges have strengths. A prior that
+        was trained at a few levels only, as with the architecture "edp-gnn", is evaluated at the nearest of these.
+        Sweeps evaluate the prior at the largest level, or at the smallest if it does not take a mask of known pairs.
     n_steps : int, default=2
         Langevin steps at each level.
     step_size : float or None, default=None
@@ -112,8 +112,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         Learning rate with which Adam updates theta during the Langevin dynamics, as in the paper. None: theta is drawn
         from its posterior.
     n_sweeps : int, default=20
-        Sweeps over binary graphs after the Langevin dynamics; the last half of them are draws. With 0, the rounded
-        final state of the Langevin dynamics is the only draw, as in the paper.
+        Sweeps after the Langevin dynamics; the last half of them are draws. With 0, the rounded final state of the
+        Langevin dynamics is the only draw, as in the paper; edges with strengths need at least 1.
     point_estimate : {"marginal", "f1", "sample", "best"}, default="marginal"
         How `adjacency_` and `theta_` are chosen: the edges whose probability exceeds one half, and the mean of theta;
         the most probable pairs, as many as maximise the expected F1 score, and the mean of theta; a single draw; or the
