@@ -354,7 +354,8 @@ def fit_findings(
         return [strengths]
     power, n = experiments.output_power, experiments.n_measured
     residual, ridge = diagnostics["residual_std"], diagnostics["ridge_error"]
-    if was_given and _is_odd(residual / noise_std, n):
+    n_fitted = experiments.filter.n_parameters() - len(experiments.filter.fixed_values())
+    if was_given and _is_odd(residual / noise_std, n, n_fitted):
         wrong = f"noise_std={number(noise_std)} is inconsistent with residuals of {number(residual)}"
         too_large = "check its unit, or leave it None to have it estimated."
         advice = (
@@ -383,9 +384,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%" if share > 0.1 else f"{100 * share:.2g}%"
 
 
-def _is_odd(ratio: float, n_measured: int) -> bool:
+def _is_odd(ratio: float, n_measured: int, n_fitted: int) -> bool:
+    """Whether residuals over the noise level that was given are too small or too large for chance."""
     low, high = _NOISE_RANGE
     squares = n_measured * ratio**2
-    if ratio < low:
-        return bool(stats.chi2.cdf(squares, n_measured) < _SIGNIFICANT)
+    if ratio < low:  # parameters that were fitted take up as many residuals
+        return n_measured > n_fitted and bool(stats.chi2.cdf(squares, n_measured - n_fitted) < _SIGNIFICANT)
     return bool(ratio > high and stats.chi2.sf(squares, n_measured) < _SIGNIFICANT)

@@ -97,6 +97,15 @@ def test_copies_of_experiments_change_no_test():
     assert not any(finding.category is UserWarning and finding.severity == "trouble" for finding in fitted._findings)
 
 
+def test_as_many_parameters_as_outputs_leave_no_residuals_to_judge_the_noise_by():
+    X, Y = data(10, 0.1, PolynomialFilter(1), (0.5, 0.2))
+    Y[1:], Y[0, 2:] = np.nan, np.nan  # two outputs for two parameters
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(PolynomialFilter(1), X, Y, noise_std=0.1)
+    assert not any("is inconsistent with residuals" in str(warning.message) for warning in caught)
+
+
 def test_copies_are_no_misfit_of_strengths():
     """Copies repeat the noise, which looked like edges at known non-edges."""
     X, Y = data(8, 0.3)
