@@ -57,12 +57,12 @@ class Visits(NamedTuple):
     is_redrawn: Tensor | None = None  # whether an edge that stays gets another strength
 
     def at(self, place: Tensor) -> Visits:
-        """Those at places (chains, n)."""
+        """Return the visits at places (chains, n)."""
         return Visits(*(None if part is None else part.gather(1, place) for part in self))  # type: ignore[arg-type]
 
 
 class Offer(NamedTuple):
-    """What becomes of pairs (chains, n) that are looked at, if all others stay as they are."""
+    """Decisions on pairs (chains, n) that are looked at, made as if all others stayed."""
 
     amounts: Tensor  # that their entries change by if they move
     moves: Tensor  # of bool
@@ -399,7 +399,7 @@ def _next_look(ahead: int, n_settled: float) -> int:
 
 
 def gains_of_known(problem: Problem, adjacency: Tensor, theta: Tensor, noise_std: Tensor, pairs: EdgeSpace) -> Tensor:
-    """What flips of single pairs, known or not, would add to the log-likelihood of graphs, (graphs, pairs).
+    """Gain in log-likelihood (graphs, pairs) by flips of single pairs, known or not.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class GraphOdds:
         return cls(problem.of_presence(), denoise, sigma, has_independent_pairs, is_exact, is_uncertain, table)
 
     def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource) -> GraphOdds:
-        """The same with a table for graphs (chains, free pairs); the prior is asked about `n_parts` parts in turn."""
+        """Return the prior with a table for graphs (chains, free pairs), asked about `n_parts` parts in turn."""
         pairs = self._pairs(is_edge)
         normal, order = rng.normal(pairs.shape[1]).to(pairs), rng.uniform(pairs.shape[1]).argsort(1)
         if not pairs.shape[1]:

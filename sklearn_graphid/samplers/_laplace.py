@@ -148,7 +148,7 @@ class Objective(NamedTuple):
         return cls(problem, slab, conditions, is_edge, places, is_edge.gather(1, places))
 
     def select(self, chains: Tensor) -> Objective:
-        """That of some of the chains."""
+        """Return the posterior or objective of some of the chains."""
         is_edge, places, is_real = (part[chains] for part in (self.is_edge, self.places, self.is_real))
         return Objective(self.problem, self.slab, selected(self.conditions, chains), is_edge, places, is_real)
 
@@ -298,7 +298,7 @@ def _step_down(
 
 
 class FirstOrder(NamedTuple):
-    """What a pair that comes or goes would do to the fit, to first order.
+    """Change of the fit, to first order, when a pair becomes an edge or is one no longer.
 
     With strength w, an edge at a pair adds slope w - curvature w^2 / 2 to the log-likelihood over that of no edge, when
     all other strengths and theta follow.
@@ -357,7 +357,7 @@ def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tupl
 
 
 def padded(expansion: Expansion, n_edges: int) -> Expansion:
-    """The same expansion, filled up to `n_edges` places for edges."""
+    """Fill an expansion up to `n_edges` places for edges."""
     fit, first_order = expansion
     n_more, n_parameters = n_edges - fit.mode.shape[1], fit.theta.shape[1]
     if n_more <= 0:
@@ -388,7 +388,7 @@ def padded(expansion: Expansion, n_edges: int) -> Expansion:
 
 
 def trimmed(expansion: Expansion) -> Expansion:
-    """The same expansion without places that no chain needs."""
+    """Drop the places of an expansion that no chain needs."""
     fit, first_order = expansion
     n_before = fit.mode.shape[1]
     n_edges = min(n_before, max(1, int(fit.is_real.sum(1).max())))  # at least one, as in `Objective.of`
@@ -409,7 +409,7 @@ def trimmed(expansion: Expansion) -> Expansion:
 
 
 class Position(NamedTuple):
-    """Where the chains are."""
+    """Graphs of the chains, with deviations of their strengths from the fit."""
 
     expansion: Expansion
     deviation: Tensor  # (chains, free pairs and parameters), standard normal where there is no edge
@@ -417,7 +417,7 @@ class Position(NamedTuple):
 
 
 class StrengthPosterior(NamedTuple):
-    """What is sampled from, while the law of strengths and the noise level stay."""
+    """Posterior of graphs, strengths and theta, given the law of strengths and the noise level."""
 
     problem: Problem
     slab: Slab
@@ -430,7 +430,7 @@ class StrengthPosterior(NamedTuple):
     most_edges: int  # of a chain, beyond which not many are added at once
 
     def select(self, chains: Tensor) -> StrengthPosterior:
-        """That of some of the chains."""
+        """Return the posterior or objective of some of the chains."""
         return self._replace(conditions=selected(self.conditions, chains), odds=self.odds.of_chains(chains))
 
     def fit(self, is_edge: Tensor, z: Tensor, theta: Tensor) -> LaplaceFit:
@@ -476,7 +476,7 @@ class StrengthPosterior(NamedTuple):
         return self.problem.residuals(adjacency, theta).square().sum((-2, -1))
 
     def log_density(self, fit: LaplaceFit, deviation: Tensor) -> Tensor:
-        """That (chains,) of graphs and deviations; on the way, of graphs."""
+        """Log-density (chains,) of graphs and deviations; during the warm-up, of graphs alone."""
         if self.is_warmup:
             return self.log_evidence(fit)
         z, theta = self.parameters(fit, deviation)
@@ -526,7 +526,7 @@ def gains_of_flips(posterior: StrengthPosterior, expansion: Expansion) -> tuple[
 
 
 def gains_of_swaps(posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor) -> tuple[Tensor, Tensor]:
-    """The same (chains, leaving, candidates) for swaps of edges, given by their places among the candidates or -1."""
+    """Evidence (chains, leaving, candidates) gained by swaps, and z; `leaving` holds places among candidates, or -1."""
     (fit, first_order), slab, law = expansion, posterior.slab, _column(posterior.conditions.law)
     response, variance, change, is_edge = _without(posterior, expansion, leaving)
     along = first_order.cross @ response
@@ -544,7 +544,7 @@ def gains_of_swaps(posterior: StrengthPosterior, expansion: Expansion, leaving: 
 def _without(
     posterior: StrengthPosterior, expansion: Expansion, leaving: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What edges (chains, leaving) that go do to the others.
+    """First-order change of the other strengths when edges (chains, leaving) are removed.
 
     Returns the columns (chains, n, leaving) of the covariance at these edges, their variances, by how much z has to
     change for the strength to be zero to first order, and whether there is such an edge.

@@ -1,4 +1,4 @@
-"""What a move is: a class that redraws one unknown of all chains, given all others.
+"""Moves: classes that redraw one unknown of all chains, given all others.
 
 The chains of all samplers have one state: graphs (with strengths, where edges have them), theta, the noise level, and
 what else is unknown. A move takes the state and returns another. It knows the posterior of its own unknown, and of
@@ -24,7 +24,7 @@ __all__ = ["Move", "Start", "Sweep", "SweepState"]
 
 
 class Sweep(NamedTuple):
-    """What the moves of a sweep have in common."""
+    """Problem and settings that all moves of a sweep share."""
 
     problem: Problem  # with the outputs as they were measured
     presence: Problem  # as priors see it: the unknown pairs alone, edges that are there or not

@@ -1,4 +1,4 @@
-"""What a sweep consists of: the moves for binary graphs, and those for graphs whose edges have strengths."""
+"""Lists of moves: sweeps for binary graphs, and for graphs whose edges have strengths."""
 
 from __future__ import annotations
 

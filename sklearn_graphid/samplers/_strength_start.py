@@ -1,4 +1,4 @@
-"""Where chains begin whose edges have strengths, and what they need of memory and time.
+"""Start of chains whose edges have strengths, and an estimate of the memory and time that they take.
 
 Some chains begin where Langevin dynamics have left them, others at a fit in which every pair has a strength. Of both,
 the weak strengths are taken off.

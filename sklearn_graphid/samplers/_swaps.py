@@ -98,7 +98,7 @@ class SwappedGraphs(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem, chain: ChainState, changes: EdgeChanges | None = None) -> SwappedGraphs:
-        """Those of chains as they are; what changes of pairs do is made anew where it is None."""
+        """Make them of chains as they are; effects of changes are computed anew where they are None."""
         adjacency = problem.assemble(chain.pairs)
         residuals = problem.residuals(adjacency, chain.theta).flatten(1)
         return cls(chain.pairs, residuals, changes or problem.edge_changes(adjacency, chain.theta))

@@ -77,7 +77,7 @@ class SweepKernel(Kernel):
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
-        """What the user can change where chains disagree."""
+        """Advice to the user where chains disagree."""
         return "raise n_sweeps" if self.has_strengths else "raise n_chains"
 
     @property

@@ -266,7 +266,7 @@ class PriorOdds(NamedTuple):
         return PriorOdds(*(torch.where(is_new, part, old) for part, old in zip(new, self, strict=True)))
 
     def to(self, like: Tensor) -> PriorOdds:
-        """The same numbers in the precision of others."""
+        """Convert the numbers to the precision of others."""
         return PriorOdds(*(part.to(like.dtype) for part in self))
 
 
