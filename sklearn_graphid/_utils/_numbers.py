@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state as _check_random_state
-from sklearn.utils._param_validation import Interval
+
+from ._sklearn import Interval
 
 __all__ = [
     "RANDOM_STATE",

@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from sklearn.callback import ProgressBar
-from sklearn.utils._param_validation import StrOptions
-
 from ._optional import require_rich
+from ._sklearn import ProgressBar, StrOptions
 
 __all__ = ["VERBOSE", "LateProgressBar", "announce", "shown_progress"]
 

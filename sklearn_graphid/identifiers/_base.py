@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._utils._numbers import FloatArray
 from .._utils._optional import require_pandas
 from .._utils._progress import shown_progress
+from .._utils._sklearn import CallbackSupportMixin, fit_context, with_callbacks
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
 from ..filters import GraphFilter, resolve_filter
@@ -129,7 +129,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
         """Find graph and parameters; the only thing that a subclass has to write."""
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     @restore_on_failure
     def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
         """Identify graph and filter parameters from experiments.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._numbers import (
@@ -26,6 +25,7 @@ from .._utils._numbers import (
 )
 from .._utils._optional import require_pandas
 from .._utils._progress import VERBOSE, announce
+from .._utils._sklearn import StrOptions
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior

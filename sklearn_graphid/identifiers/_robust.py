@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils._param_validation import StrOptions
 
 from .._utils._numbers import FloatArray, NumberInterval
+from .._utils._sklearn import StrOptions
 from .._utils._torch import torch_threads
 from ..filters import GraphFilter
 from ..filters._fixed import with_fixed_parameters

@@ -10,15 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path
 from .._utils._numbers import RANDOM_STATE, FloatArray
 from .._utils._progress import VERBOSE, shown_progress
+from .._utils._sklearn import CallbackSupportMixin, StrOptions, fit_context, with_callbacks
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs._validation import check_graphs
 from ..nn import (
@@ -234,7 +232,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         return tags
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, graphs: Any, y: Any = None) -> Self:
         """Train the prior on graphs.
 
@@ -256,7 +254,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         )
 
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, graphs: Any, y: Any = None) -> Self:
         """Continue training from the current weights, with one pass over these graphs.
 

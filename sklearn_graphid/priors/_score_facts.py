@@ -7,10 +7,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from .._utils._numbers import FloatArray
+from .._utils._sklearn import Interval
 from .._utils._torch import check_device
 from ..nn import check_sigmas
 from ._checkpoint import check_history, check_integer, nan_to_none
