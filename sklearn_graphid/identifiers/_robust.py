@@ -14,7 +14,7 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._sklearn import StrOptions
 from .._utils._torch import torch_threads
 from ..filters import GraphFilter
-from ..filters._fixed import with_fixed_parameters
+from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
 from ._ridge import best_gain, conjugate_gradients, ridge_operator

@@ -23,7 +23,7 @@ from .._utils._findings import Finding
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import torch_threads
 from ..filters import GraphFilter
-from ..filters._fixed import with_fixed_parameters
+from ..filters._base import with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..filters._edge_changes import EdgeChanges
-from ..filters._edge_derivatives import EdgeDerivatives
+from ..filters._edge_changes import EdgeChanges, EdgeDerivatives
 from ._graph_odds import GraphOdds
 from ._kernel import selected, where
 from ._problem import Problem, have_outputs

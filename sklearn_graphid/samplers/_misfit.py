@@ -19,7 +19,7 @@ import torch
 from scipy.stats import chi2, f
 from torch import Tensor
 
-from ..filters._edge_derivatives import EdgeDerivatives
+from ..filters._edge_changes import EdgeDerivatives
 from ..graphs import EdgeSpace
 from ._problem import Problem
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from ..filters import EdgeChanges, GraphFilter
-from ..filters._fixed import FixedParameters, with_fixed_parameters
+from ..filters._base import FixedParameters, with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 
 __all__ = ["Likelihood", "Problem", "have_outputs", "with_outputs"]

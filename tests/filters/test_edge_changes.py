@@ -8,9 +8,8 @@ import torch
 from scipy import linalg
 
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, Moments, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.filters._edge_changes import RecomputedChanges
-from sklearn_graphid.filters._edge_derivatives import DenseDerivatives, NodeDerivatives
-from sklearn_graphid.filters._heat_changes import _POLES, _WEIGHTS
+from sklearn_graphid.filters._edge_changes import DenseDerivatives, NodeDerivatives, RecomputedChanges
+from sklearn_graphid.filters._heat import _POLES, _WEIGHTS
 from sklearn_graphid.graphs import EdgeSpace, KnownEdges
 
 N_CHAINS, N_CHANGES, N_NODES, N_EXPERIMENTS = 3, 15, 9, 4
