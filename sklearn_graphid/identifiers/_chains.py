@@ -17,12 +17,11 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
-from ..priors import ErdosRenyiPrior, GraphPrior
+from ..priors import Denoiser, ErdosRenyiPrior, GraphPrior
 from ..priors._trust import Trust, density_from_known, has_both_kinds
 from ..samplers import (
     ChainRNG,
     ChainState,
-    Denoiser,
     DensityLaw,
     Draw,
     Kernel,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,22 @@ from .._utils._torch import resolve_device
 from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._names import Names
 from ..graphs._validation import as_float_array
-from ..samplers import Denoiser
 
 __all__ = ["Denoiser", "GraphPrior"]
 
 
 # The square of the annealing level must be a float32 that can be divided by.
 _SIGMA_RANGE = (1e-15, 1e15)
+
+
+class Denoiser(Protocol):
+    """E[clean adjacency | noisy one] under a prior, for many chains."""
+
+    def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+        """Clean (chains, nodes, nodes) matrices.
+
+        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
+        """
 
 
 class GraphPrior(BaseEstimator, ABC):

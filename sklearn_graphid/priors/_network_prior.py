@@ -16,10 +16,9 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray, check_random_state
 from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
-from ..graphs import KnownEdges
+from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._validation import check_graphs
 from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network, uses_known
-from ..samplers import sample_prior
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
 from ._surprise import HIDDEN_NOISE, Calibration, deviations_in_words, surprise
@@ -36,6 +35,9 @@ SAME_LEVEL = 1e-6
 _SCORE_DRAWS = 4  # of noise, for each graph and level
 _SAMPLING_LEVELS = 30
 _MOST_DRAWN = 10**6
+# Within a level the noisy graph relaxes in about sigma^2 / step steps: ten, so forty steps are plenty.
+_STEPS_PER_LEVEL = 40
+_RELATIVE_STEP = 0.1
 _RING = 12  # nodes of the graph on which weights from a file are tried
 # Unseen graphs of a prior's own kind stay below this in all but one of a thousand cases,
 _LARGEST_SURPRISE = 5.0
@@ -307,3 +309,52 @@ def _check_random_state(random_state: Any) -> np.random.RandomState:
         expected = "expected an integer from 0 to 2**32 - 1, a numpy RandomState or None"
         raise ValueError(f"random_state={random_state!r}; {expected}.") from error
     return checked
+
+
+def sample_prior(
+    denoise: Denoiser,
+    n_graphs: int,
+    n_nodes: int,
+    sigmas: Sequence[float],
+    generator: torch.Generator,
+    device: torch.device,
+    directed: bool = False,
+) -> Tensor:
+    """Draw graphs by annealed Langevin dynamics on the prior alone, (graphs, nodes, nodes) of zeros and ones.
+
+    Parameters
+    ----------
+    denoise : callable
+        E[A | A~] under the prior.
+    n_graphs, n_nodes : int
+        How many graphs of which size.
+    sigmas : sequence of float
+        Noise levels, largest first.
+    generator : torch.Generator
+        The randomness, on the CPU.
+    device : torch.device
+        Where to compute.
+    directed : bool
+        Whether every ordered pair stands alone.
+
+    Returns
+    -------
+    Tensor
+        With a zero diagonal; symmetric unless `directed`.
+    """
+
+    def normal_noise() -> Tensor:
+        draws = torch.randn(n_graphs, n_nodes, n_nodes, generator=generator, dtype=torch.float32)
+        return one_entry_per_pair(draws, directed).to(device)
+
+    noisy = 0.5 + sigmas[0] * normal_noise()
+    clean = denoise(noisy, sigmas[0])
+    # The score draws the noisy graph to the clean one like a spring. With that held, the step is solved exactly: by
+    # Euler's rule the noise would settle above sigma, the network would see more of it than it is told, and graphs too
+    # dense would come out.
+    kept = math.exp(-_RELATIVE_STEP)
+    for sigma in sigmas:
+        for _ in range(_STEPS_PER_LEVEL):
+            noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * normal_noise()
+            clean = denoise(noisy, sigma)
+    return one_entry_per_pair((clean > 0.5).to(clean.dtype), directed)

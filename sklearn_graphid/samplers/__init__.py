@@ -12,7 +12,6 @@ from ._diagnostics import (
 from ._flips import gains_of_known
 from ._kernel import (
     ChainState,
-    Denoiser,
     Draw,
     Kernel,
     RandomSource,
@@ -25,7 +24,6 @@ from ._langevin import LangevinKernel, langevin_step
 from ._misfit import Misfit, StrengthsTest, gains_of_absent, misfit_of, strengths_test
 from ._modes import modes_of, weights_of_chains
 from ._moves import Move, Sweep, SweepState
-from ._prior_sampling import sample_prior
 from ._problem import Likelihood, Problem
 from ._recipes import binary_sweeps, weighted_sweeps
 from ._rng import ChainRNG
@@ -41,7 +39,6 @@ __all__ = [
     "AdamState",
     "ChainRNG",
     "ChainState",
-    "Denoiser",
     "DensityLaw",
     "Draw",
     "GaussianSlab",
@@ -83,7 +80,6 @@ __all__ = [
     "rank_r_hat",
     "run_kernels",
     "sample_noise_std",
-    "sample_prior",
     "sample_theta",
     "strengths_test",
     "stuck_chains",

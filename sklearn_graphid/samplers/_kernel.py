@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from ..priors import Denoiser
 from ._problem import Problem
 
 __all__ = [
@@ -29,16 +30,6 @@ __all__ = [
     "selected",
     "where",
 ]
-
-
-class Denoiser(Protocol):
-    """E[clean adjacency | noisy one] under a prior, for many chains."""
-
-    def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        """Clean (chains, nodes, nodes) matrices.
-
-        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
-        """
 
 
 class RandomSource(Protocol):
