@@ -92,8 +92,8 @@ def methods(kind: Kind, noise_std: float, seed: int) -> dict[str, Any]:
 
 def answers(kind: Kind, system: System, seed: int) -> dict[str, Answer]:
     """Every method's edge probabilities."""
-    comparison = compare_identifiers(methods(kind, true_noise_std(system), seed), [system], keep_estimators=True)
-    fitted = all_fitted(comparison.frame).set_index("method")["estimator"]
+    rows = compare_identifiers(methods(kind, true_noise_std(system), seed), [system], keep_estimators=True)
+    fitted = all_fitted(rows).set_index("method")["estimator"]
     paper, adam = fitted.pop("paper"), fitted.pop("adam")
     return {method: answer_of(sampler) for method, sampler in fitted.items()} | {
         # The published estimate is the end of the first chain; more chains tell which law that is a draw from.

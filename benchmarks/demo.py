@@ -72,7 +72,7 @@ def methods(n_chains: int) -> dict[str, Any]:
 
 def run(identifiers: dict[str, Any], case: System) -> pd.DataFrame:
     """Fit every method, and judge it on the hidden pairs; a row for each."""
-    frame = compare_identifiers(identifiers, [case], keep_estimators=True).frame
+    frame = compare_identifiers(identifiers, [case], keep_estimators=True)
     for message in frame["error_message"].dropna():
         raise ValueError(message)
     for row in frame[frame["warnings"] != ""].itertuples():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import datasets, filters, metrics, plotting, scorers
-from .experiments import System, compare_identifiers, identify_many
+from .evaluation import System, compare_identifiers, identify_many
 from .graphs import KnownEdges
 from .identifiers import (
     PAPER_SETTINGS,

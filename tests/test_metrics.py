@@ -260,7 +260,7 @@ def test_calibration_wants_probabilities(odd):
 
 
 def test_bins_are_at_least_one():
-    with pytest.raises(ValueError, match="n_bins == 0, must be >= 1"):
+    with pytest.raises(ValueError, match="n_bins=0; expected an integer of at least 1"):
         edge_calibration_error(PATH, PATH, n_bins=0)
 
 

@@ -3,8 +3,8 @@ Comparing all methods
 =====================
 
 Seven methods for finding a graph have the same ``fit`` and the same results. ``compare_identifiers`` runs any of them
-on many systems and plots how well they did. You can also use it to compare a method of your own with the others, or to
-see how many experiments *your* kind of system needs before you measure anything.
+on many systems and tabulates how well they did. You can also use it to compare a method of your own with the others,
+or to see how many experiments *your* kind of system needs before you measure anything.
 """
 
 # %%
@@ -56,7 +56,7 @@ methods = {
     "graphical lasso": GraphicalLassoIdentifier("polynomial"),
     "smooth signals": SmoothSignalIdentifier("polynomial"),
 }
-comparison = compare_identifiers(methods, systems)
+rows = compare_identifiers(methods, systems)
 
 # %%
 # The figure
@@ -65,7 +65,9 @@ comparison = compare_identifiers(methods, systems)
 
 import matplotlib.pyplot as plt
 
-comparison.plot(measures=["edge_f1", "edge_roc_auc"])
+from sklearn_graphid.plotting import ComparisonDisplay
+
+ComparisonDisplay(frame=rows).plot(measures=["edge_f1", "edge_roc_auc"])
 plt.show()
 
 # %%
@@ -75,13 +77,14 @@ plt.show()
 #
 # The table
 # ---------
-# ``frame`` has a row for every fit, with what the method found, its warnings, and the error if it failed. ``table`` has
-# the means.
+# ``rows`` is a pandas table with a row for every fit: what the method found, its warnings, and the error if it failed.
+# Means and standard errors (``sem``) take one line.
 
-comparison.table(measures=["edge_f1", "theta_nrmse"]).round(2)
+groups = rows.groupby(["method", "n_experiments"], sort=False)
+groups[["edge_f1", "theta_nrmse"]].agg(["mean", "sem"]).round(2)
 
 # %%
 # Methods also differ in run time. The fastest take hundredths of a second, so you can try them on everything before you
 # start sampling.
 
-comparison.frame.groupby("method")["seconds"].mean().sort_values().round(2)
+rows.groupby("method")["seconds"].mean().sort_values().round(2)

@@ -23,10 +23,10 @@ from .._utils._progress import shown_progress
 from .._utils._sklearn import CallbackSupportMixin, fit_context, with_callbacks
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
+from ..evaluation._scorers import outputs_and_predictions, outputs_r2
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._names import Names, node_order
-from ..scorers import outputs_and_predictions, outputs_r2
 from ._columns import (
     as_numbers,
     match_outputs,

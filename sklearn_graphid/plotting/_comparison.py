@@ -40,19 +40,16 @@ _LABELS = {
     "n_nodes": "number of nodes",
     "n_unknown": "number of unknown pairs",
 }
-_DEFAULT_TABLE = ("edge_f1", "edge_roc_auc", "theta_nrmse", "seconds")
 _DEFAULT_PANELS = ("edge_f1", "theta_nrmse")
 
 
 class ComparisonDisplay:
-    """Comparison of several identifiers on many systems: a table of all runs, their means, and a figure.
-
-    `compare_identifiers` returns this object.
+    """Means and standard errors of several identifiers on many systems.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row for each run, as from `identify_many`, with a column `method`.
+        One row for each run, with a column `method`, as `compare_identifiers` returns it.
 
     Attributes
     ----------
@@ -71,52 +68,13 @@ class ComparisonDisplay:
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid.plotting import ComparisonDisplay
     >>> frame = pd.DataFrame({"method": list("aabb"), "n_experiments": [1, 5, 1, 5], "edge_f1": [0.3, 0.7, 0.2, 0.4]})
-    >>> display = ComparisonDisplay(frame=frame)
-    >>> display.table(measures=["edge_f1"])["edge_f1"]["mean"].tolist()
-    [0.3, 0.7, 0.2, 0.4]
-    >>> display.plot().ax_[0].get_xlabel()
+    >>> display = ComparisonDisplay(frame=frame).plot()
+    >>> display.ax_[0].get_xlabel()
     'number of experiments'
     """
 
     def __init__(self, *, frame: pd.DataFrame):
         self.frame = frame
-
-    def table(
-        self, by: str | Sequence[str] | None = "n_experiments", *, measures: Sequence[str] | None = None
-    ) -> pd.DataFrame:
-        """Return mean and standard error of every measure.
-
-        Parameters
-        ----------
-        by : str, list of str or None, default="n_experiments"
-            Columns of the frame to group by, such as "n_nodes" or a label of the systems. If None, there is one row for
-            each method.
-        measures : list of str or None, default=None
-            Columns of the frame. If None, F1 score, area under the ROC curve, error of theta and seconds, as far as
-            they are available. The calibration error of a single system is large by chance alone, so its mean is not
-            informative: pool the systems with `edge_calibration_error` instead.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The index holds the method and the groups; the columns hold the measure, and "mean" or "standard_error".
-            Runs that failed or lack the measure are left out of these; `("runs", "n")` and `("runs", "failed")` are the
-            number of runs and of failed runs. The standard error of one run is nan.
-        """
-        import pandas as pd
-
-        self._check_frame()
-        groups = [] if by is None else self._columns("by", [by] if isinstance(by, str) else by)
-        names = self._measured(measures, _DEFAULT_TABLE)
-        keys = [self.frame[name] for name in ("method", *groups)]
-        failed = self.frame["error_type"].notna() if "error_type" in self.frame else self.frame["method"].isna()
-        grouped = failed.groupby(keys, dropna=False)
-        columns = {("runs", "n"): grouped.size(), ("runs", "failed"): grouped.sum()}
-        for name in names:
-            grouped = self._numbers(name).mask(failed).groupby(keys, dropna=False)
-            columns[name, "mean"], columns[name, "standard_error"] = grouped.mean(), grouped.sem()
-        table = pd.DataFrame(columns)
-        return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
 
     @needs_matplotlib
     def plot(
@@ -129,6 +87,8 @@ class ComparisonDisplay:
     ) -> Self:
         """Draw mean and standard error of each measure against the groups, or as bars if there is only one group.
 
+        Runs that failed or lack the measure are left out.
+
         Parameters
         ----------
         ax : matplotlib Axes or sequence of these, default=None
@@ -137,7 +97,8 @@ class ComparisonDisplay:
             Column of the frame on the horizontal axis.
         measures : list of str or None, default=None
             Columns of the frame, one panel for each. If None, F1 score and error of theta, as far as they are
-            available.
+            available. The calibration error of a single system is large by chance alone, so its mean is not
+            informative: pool the systems with `edge_calibration_error` instead.
         legend : bool, default=True
             Whether to show a legend of the methods.
 
@@ -150,8 +111,9 @@ class ComparisonDisplay:
         if not isinstance(by, str):
             raise TypeError(f"by is a {type(by).__name__}; expected a column of the frame, as a str.")
         self._check_frame()
-        names = self._measured(measures, _DEFAULT_PANELS)
-        table = self.table(by, measures=names)
+        self._check_columns("by", [by])
+        names = self._measured(measures)
+        table = self._means(by, names)
         groups = table.index.get_level_values(1).unique()
         is_one_group = len(groups) == 1
         size = (4.2, 1.4 + 0.4 * len(self._methods())) if is_one_group else (4.2, 3.4)
@@ -174,6 +136,19 @@ class ComparisonDisplay:
         if legend and not is_one_group:  # bars have their names beside them
             self._draw_legend(is_new_figure=ax is None)
         return self
+
+    def _means(self, by: str, measures: list[str]) -> pd.DataFrame:
+        """Mean and standard error of each measure, by method and group."""
+        import pandas as pd
+
+        keys = [self.frame["method"], self.frame[by]]
+        failed = self.frame["error_type"].notna() if "error_type" in self.frame else self.frame["method"].isna()
+        columns = {}
+        for name in measures:
+            grouped = self._numbers(name).mask(failed).groupby(keys, dropna=False)
+            columns[name, "mean"], columns[name, "standard_error"] = grouped.mean(), grouped.sem()
+        table = pd.DataFrame(columns)
+        return pd.concat([table.loc[[method]] for method in self._methods()])  # in the order they were given
 
     def _draw_panel(self, panel: Axes, table: Any, by: str) -> None:
         table = table.dropna(subset="mean")
@@ -244,8 +219,8 @@ class ComparisonDisplay:
         if self.frame.empty:
             raise ValueError("frame has no rows; expected one for each run.")
 
-    def _columns(self, argument: str, names: Any) -> list[str]:
-        """The columns that an argument names, at least one."""
+    def _check_columns(self, argument: str, names: Any) -> list[str]:
+        """Check and return the columns that an argument names, at least one."""
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise TypeError(f"{argument} is a {type(names).__name__}; expected a list of columns of the frame.")
         columns = list(names)
@@ -267,11 +242,11 @@ class ComparisonDisplay:
                 f"measures names {name!r}, a column that does not hold numbers; expected numeric columns."
             ) from error
 
-    def _measured(self, measures: Any, usual: Sequence[str]) -> list[str]:
+    def _measured(self, measures: Any) -> list[str]:
         """The measures that can be shown: all that were asked for by name, or those of the usual ones that exist."""
         if measures is not None:
-            return self._columns("measures", measures)
-        present = [name for name in usual if name in self.frame and self.frame[name].notna().any()]
+            return self._check_columns("measures", measures)
+        present = [name for name in _DEFAULT_PANELS if name in self.frame and self.frame[name].notna().any()]
         if not present:
             raise ValueError(
                 "no run has any of the default measures; expected systems with a true_adjacency or a true_theta, and "

@@ -135,12 +135,12 @@ def test_many_systems_are_identified():
 def test_it_is_compared_with_another_one():
     identifiers = {"correlation": CorrelationIdentifier(), "ridge": RidgeSystemIdentifier()}
     systems = [make_ring(8, n_experiments) for n_experiments in (10, 1000)]
-    comparison = compare_identifiers(identifiers, systems)
-    assert comparison.frame["error_message"].isna().all()
-    assert comparison.table().index.tolist() == [
+    rows = compare_identifiers(identifiers, systems)
+    assert rows["error_message"].isna().all()
+    assert list(zip(rows["method"], rows["n_experiments"], strict=True)) == [
         (name, n_experiments) for name in identifiers for n_experiments in (10, 1000)
     ]
     # A ridge takes all inputs into account at once, so ten experiments tell it more.
-    f1 = comparison.frame.pivot(index="method", columns="n_experiments", values="edge_f1")
+    f1 = rows.pivot(index="method", columns="n_experiments", values="edge_f1")
     assert f1.loc["ridge", 10] >= f1.loc["correlation", 10]
     assert f1.loc["correlation", 1000] == 1.0

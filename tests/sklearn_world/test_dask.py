@@ -66,7 +66,7 @@ def test_a_comparison_gives_the_same_numbers(dask_client, siblings, many_systems
     local = compare_identifiers(siblings, many_systems[:6])
     with joblib.parallel_config(backend="dask"):
         remote = compare_identifiers(siblings, many_systems[:6], n_jobs=-1)
-    same_rows(remote.frame, local.frame)
+    same_rows(remote, local)
 
 
 def test_a_worker_that_dies_in_the_middle_loses_nothing(dask_client, tiny, many_systems, local_rows, same_rows):

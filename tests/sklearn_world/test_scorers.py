@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import f1_score, r2_score, roc_auc_score
-from sklearn.metrics import get_scorer as get_sklearn_scorer
+from sklearn.metrics import f1_score, get_scorer, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -23,8 +22,6 @@ from sklearn_graphid import KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import PolynomialFilter
 from sklearn_graphid.scorers import (
-    get_scorer,
-    get_scorer_names,
     log_likelihood_scorer,
     make_edge_f1_scorer,
     make_edge_roc_auc_scorer,
@@ -59,7 +56,7 @@ def test_r2_is_that_of_scikit_learn_and_takes_gaps(fitted, square_experiments):
     gaps[1:, 4] = np.nan  # one number has no variance
     assert r2_scorer(fitted, X, gaps) == pytest.approx(fitted.score(X, gaps), rel=1e-12)
     with pytest.raises(ValueError, match="contains NaN"):
-        get_sklearn_scorer("r2")(fitted, X, gaps)
+        get_scorer("r2")(fitted, X, gaps)
 
 
 def test_edges_are_scored_on_unknown_pairs_only(fitted, ladder, ladder_known, square_experiments):
@@ -80,15 +77,6 @@ def test_one_output_may_be_flat(quick, square_experiments, ladder_known):
     assert r2_scorer(flat, X, Y[:, 2]) == pytest.approx(flat.score(X, Y[:, 2]))
 
 
-def test_names(fitted, square_experiments):
-    assert get_scorer_names() == ["log_likelihood", "r2"]
-    assert [get_scorer(name) for name in get_scorer_names()] == [log_likelihood_scorer, r2_scorer]
-    error = get_scorer("neg_mean_squared_error")(fitted, *square_experiments)
-    assert error == pytest.approx(-np.mean((fitted.predict(square_experiments[0]) - square_experiments[1]) ** 2))
-    with pytest.raises(ValueError, match="scoring='beauty' is not known; expected one of log_likelihood, r2"):
-        get_scorer("beauty")
-
-
 # Life in a search
 
 
@@ -99,7 +87,7 @@ def test_several_scorers_and_refit(n_jobs, routing, ladder, ladder_known):
     short = LangevinSystemIdentifier(PolynomialFilter(), n_chains=2, n_levels=3, n_steps=1, n_sweeps=8, random_state=0)
     scoring = {
         "r2": "r2",
-        "log_likelihood": get_scorer("log_likelihood"),
+        "log_likelihood": log_likelihood_scorer,
         "f1": make_edge_f1_scorer(ladder, ladder_known),
         "auc": make_edge_roc_auc_scorer(ladder, ladder_known),
     }

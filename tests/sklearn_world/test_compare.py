@@ -1,4 +1,4 @@
-"""Many systems at once, and several identifiers on them: rows, failures, warnings, seeds, table and figure."""
+"""Many systems at once, and several identifiers on them: rows, failures, warnings, seeds and a figure."""
 
 from __future__ import annotations
 
@@ -237,9 +237,9 @@ def test_pipelines_and_searches_are_told_what_is_known(routing, quick, ladder_sy
     }
     with config_context(enable_metadata_routing=routing):
         comparison = compare_identifiers(wrapped, [raw, ladder_system], keep_estimators=True)
-    assert comparison.frame["error_message"].dropna().tolist() == []
-    assert (comparison.frame["n_unknown"] == ladder_known.n_unknown).all()
-    assert comparison.frame["edge_f1"].notna().all()
+    assert comparison["error_message"].dropna().tolist() == []
+    assert (comparison["n_unknown"] == ladder_known.n_unknown).all()
+    assert comparison["edge_f1"].notna().all()
 
 
 def test_a_search_over_orders_inside(ladder, ladder_known):
@@ -309,59 +309,52 @@ def test_pandas_is_only_needed_when_a_table_is_made():
         assert 'pip install "sklearn-graphid[pandas]"' in line
 
 
-# Table and figure
+# Several methods, and a figure
 
 
 @pytest.fixture
 def comparison(siblings, many_systems, square_experiments):
+    """Three systems of two experiments each, three of six, and one of six that fails."""
     broken = System(square_experiments[0][:6] * np.nan, square_experiments[1][:6])
     return compare_identifiers(siblings, [*many_systems[:6], broken])
 
 
-def test_table_has_means_and_standard_errors(comparison, siblings):
-    frame, table = comparison.frame, comparison.table()
-    assert list(frame["method"].unique()) == list(siblings)
+def test_rows_come_method_by_method(comparison, siblings, many_systems, same_rows):
+    assert list(comparison.columns[:2]) == ["method", "name"]
+    for method, estimator in siblings.items():
+        rows = comparison[comparison["method"] == method]
+        alone = identify_many(estimator, many_systems[:6])
+        same_rows(rows[:6][list(alone.columns)], alone)
+        assert rows["error_type"].notna().tolist() == 6 * [False] + [True]
+    assert list(comparison["method"].unique()) == list(siblings)
+
+
+def test_means_of_the_rows_leave_out_failures(comparison, siblings):
+    groups = comparison.groupby(["method", "n_experiments"], sort=False)
+    table = groups["edge_f1"].agg(["size", "count", "mean", "sem"])
     assert list(table.index) == [(method, n_experiments) for method in siblings for n_experiments in (2, 6)]
-    for (method, n_experiments), row in table.iterrows():
-        runs = frame[
-            (frame["method"] == method) & (frame["n_experiments"] == n_experiments) & frame["error_type"].isna()
-        ]
-        assert len(runs) == 3
-        for measure in ("edge_f1", "edge_roc_auc", "theta_nrmse", "seconds"):
-            values = runs[measure].to_numpy()
-            assert row[measure, "mean"] == pytest.approx(values.mean())
-            assert row[measure, "standard_error"] == pytest.approx(values.std(ddof=1) / np.sqrt(3))
-        assert row["runs", "failed"] == (n_experiments == 6)
-        assert row["runs", "n"] == 3 + (n_experiments == 6)
-    by_method = comparison.table(None, measures=["edge_f1"])
-    assert list(by_method.index) == list(siblings)
-    assert list(by_method["edge_f1"].columns) == ["mean", "standard_error"]
-    assert comparison.table(["n_nodes", "n_experiments"]).index.names == ["method", "n_nodes", "n_experiments"]
+    assert (table["count"] == 3).all()
+    assert table["size"].tolist() == len(siblings) * [3, 4]
+    assert groups["error_type"].count().tolist() == len(siblings) * [0, 1]
+    assert table.notna().all(axis=None)
 
 
-def test_table_of_one_run_each_has_no_standard_error(siblings, ladder_system):
-    table = compare_identifiers(siblings, [ladder_system]).table()
-    assert table["edge_f1", "standard_error"].isna().all()
-    assert table["edge_f1", "mean"].notna().all()
-
-
-def test_figure_shows_the_table(comparison, siblings):
-    assert comparison.plot() is comparison
-    assert [ax.get_ylabel() for ax in comparison.ax_] == [
-        "F1 score of the unknown pairs",
-        r"normalised error of $\theta$",
-    ]
-    assert comparison.figure_ is comparison.ax_[0].figure
-    table = comparison.table()
+def test_figure_shows_means_and_standard_errors(comparison, siblings):
+    display = ComparisonDisplay(frame=comparison)
+    assert display.plot() is display
+    assert [ax.get_ylabel() for ax in display.ax_] == ["F1 score of the unknown pairs", r"normalised error of $\theta$"]
+    assert display.figure_ is display.ax_[0].figure
+    groups = comparison.groupby(["method", "n_experiments"])
     looks = set()
-    for ax, measure in zip(comparison.ax_, ("edge_f1", "theta_nrmse"), strict=True):
+    for ax, measure in zip(display.ax_, ("edge_f1", "theta_nrmse"), strict=True):
+        table = groups[measure].agg(["mean", "sem"])
         assert [label.get_text() for label in ax.get_xticklabels()] == ["2", "6"]
         for method, container in zip(siblings, ax.containers, strict=True):
             line, _, (bars,) = container
             assert container.get_label() == method
-            np.testing.assert_allclose(line.get_ydata(), table.loc[method][measure, "mean"])
+            np.testing.assert_allclose(line.get_ydata(), table.loc[method, "mean"])
             np.testing.assert_allclose(np.array(line.get_xdata(), dtype=float), [2, 6], atol=0.5)
-            errors = table.loc[method][measure, "standard_error"].to_numpy()
+            errors = table.loc[method, "sem"].to_numpy()
             heights = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
             np.testing.assert_allclose(heights, 2 * errors)
             looks.add((line.get_marker(), line.get_linestyle()))
@@ -371,13 +364,14 @@ def test_figure_shows_the_table(comparison, siblings):
 
 def test_figure_takes_axes_and_other_groups(comparison):
     _, axes = plt.subplots(1, 3)
-    comparison.plot(axes[:2], legend=False)
-    assert list(comparison.ax_) == list(axes[:2])
-    comparison.plot(axes[2], measures=["edge_roc_auc"])
-    assert comparison.ax_[0].get_legend() is not None
+    display = ComparisonDisplay(frame=comparison)
+    display.plot(axes[:2], legend=False)
+    assert list(display.ax_) == list(axes[:2])
+    display.plot(axes[2], measures=["edge_roc_auc"])
+    assert display.ax_[0].get_legend() is not None
     with pytest.raises(ValueError, match="ax holds 3 axes; expected one, or 2"):
-        comparison.plot(axes)
-    named = ComparisonDisplay(frame=comparison.frame.assign(kind=lambda frame: "kind " + frame["name"]))
+        display.plot(axes)
+    named = ComparisonDisplay(frame=comparison.assign(kind=lambda frame: "kind " + frame["name"]))
     named.plot(by="kind", measures=["edge_f1"])
     # Names have no order, so nothing joins them, and the system that failed has no place.
     assert all(container[0].get_linestyle() == "None" for container in named.ax_[0].containers)
@@ -393,12 +387,8 @@ def test_two_dozen_methods_still_look_different():
     assert len({(line.get_marker(), line.get_linestyle()) for line in lines}) == 24
 
 
-def test_nothing_to_compare_says_so(quick, square_experiments, comparison):
+def test_nothing_to_compare_says_so(quick, square_experiments):
     without_truth = compare_identifiers({"quick": quick}, [System(*square_experiments)])
     with pytest.raises(ValueError, match="expected systems with a true_adjacency or a true_theta"):
-        without_truth.plot()
-    assert without_truth.table()["seconds", "mean"].notna().all()
-    with pytest.raises(ValueError, match="frame has no column 'weather'"):
-        comparison.table("weather")
-    with pytest.raises(ValueError, match="frame has no column 'beauty'"):
-        comparison.plot(measures=["beauty"])
+        ComparisonDisplay(frame=without_truth).plot()
+    assert without_truth["seconds"].notna().all()
