@@ -198,8 +198,7 @@ def check_measurements(system, arguments, identifier):
 def check_posterior(system, arguments, identifier):
     """Intervals, and what to measure next."""
     if not isinstance(identifier, SAMPLING):
-        with pytest.raises(AttributeError, match="draws no samples"):
-            identifier.suggest_inputs()
+        assert not hasattr(identifier, "suggest_inputs")
         return
     check_draws_in_arviz(identifier)
     check_measurements(system, arguments, identifier)

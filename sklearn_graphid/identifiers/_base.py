@@ -37,7 +37,6 @@ from ._columns import (
     warn_of_doubtful_data,
     warn_of_unnamed_columns,
 )
-from ._next_experiment import NextExperimentMixin
 from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
@@ -65,13 +64,11 @@ def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
     return careful_fit
 
 
-class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
+class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
     """Base class of identifiers. Rows of X and Y are experiments, and columns are nodes.
 
     A subclass implements `_identify`, which turns validated experiments into an `Identification`, and has the
     parameters `filter` and `observed_nodes`. It inherits `fit`, `predict`, `score`, `sample`, `report` and the tables.
-    Identifiers that sample from a posterior also suggest what to measure next: `suggest_inputs`, `information_gain`
-    and `suggest_pairs`.
 
     Attributes
     ----------
@@ -113,6 +110,7 @@ class BaseSystemIdentifier(NextExperimentMixin, CallbackSupportMixin, RegressorM
     _input_center: Any = 0.0  # (nodes,)
     _output_level: Any = 0.0  # (nodes,)
 
+    _measured_nodes: npt.NDArray[np.intp]
     _log_odds_wrong: FloatArray  # (known pairs,), of a fit that had a reason to find them
     weights_: FloatArray  # of a fit in which edges have strengths only
     weights_std_: FloatArray

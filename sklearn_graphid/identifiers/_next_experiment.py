@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,8 +63,8 @@ def responses_of(draws: SystemDraws, filter: GraphFilter, outputs: npt.NDArray[n
     return np.asarray(responses[np.isfinite(responses).all(axis=(1, 2))])
 
 
-class NextExperimentMixin:
-    """The methods of identifiers that say what to measure next."""
+class NextExperimentMixin(ABC):
+    """Suggestions of what to measure next, for identifiers that draw from a posterior."""
 
     filter_: GraphFilter
     known_edges_: KnownEdges
@@ -72,18 +73,13 @@ class NextExperimentMixin:
     _names_of_inputs: Names | None
     _measured_nodes: npt.NDArray[np.intp]
 
+    @abstractmethod
     def _system_draws(self) -> SystemDraws:
-        raise self._has_no_draws()
+        """Draws of the whole system."""
 
+    @abstractmethod
     def _graph_draws(self) -> tuple[npt.NDArray[np.int8], FloatArray]:
         """Graphs (chains, draws, unknown pairs), and how much each chain counts."""
-        raise self._has_no_draws()
-
-    def _has_no_draws(self) -> AttributeError:
-        return AttributeError(
-            f"{type(self).__name__} finds a single system and draws no samples, so that it cannot say what to measure "
-            f"next; use LangevinSystemIdentifier."
-        )
 
     def suggest_inputs(
         self,

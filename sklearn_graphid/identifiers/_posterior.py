@@ -45,7 +45,7 @@ from ._draws import ChainDraws, finite_chains
 from ._edge_weights import SLABS, check_edge_weights, warn_of_units, weight_intervals, weight_matrices
 from ._estimates import central_interval
 from ._following import FitFollower, has_callbacks
-from ._next_experiment import SystemDraws
+from ._next_experiment import NextExperimentMixin, SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._posterior_result import PosteriorResult, WeightedResult, explained_task, result_of, was_stopped
 from ._result import Experiments
@@ -72,7 +72,7 @@ _MOST_SINGLE_PAIRS = 20
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
-class PosteriorIdentifier(BaseSystemIdentifier):
+class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
     """Base of the identifiers that sample."""
 
     _parameter_constraints = {
