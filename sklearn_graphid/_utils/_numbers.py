@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import check_random_state as _check_random_state
 
-from ._sklearn import Interval
+from ._libraries import Interval
 
 __all__ = [
     "RANDOM_STATE",

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Bunch
 
+from .._utils._libraries import require_pandapower
 from .._utils._numbers import FloatArray, check_random_state
-from .._utils._optional import require_pandapower
 from ._measurements import FlowNetwork, check_options, measured_bunch
 
 __all__ = ["make_power_grid"]

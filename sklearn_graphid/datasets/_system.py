@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._utils._libraries import is_networkx
 from .._utils._numbers import (
     FloatArray,
     check_flag,
@@ -16,7 +17,6 @@ from .._utils._numbers import (
     check_random_state,
     check_real_array,
 )
-from .._utils._optional import is_networkx
 from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges

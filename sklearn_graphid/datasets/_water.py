@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from .._utils._libraries import require_wntr
 from .._utils._numbers import FloatArray, check_random_state
-from .._utils._optional import require_wntr
 from ._measurements import FlowNetwork, check_options, measured_bunch
 
 __all__ = ["make_water_network"]

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.pipeline import Pipeline
 
+from .._utils._libraries import require_pandas
 from .._utils._numbers import check_real_array
-from .._utils._optional import require_pandas
 from .._utils._torch import torch_threads
 from .._utils._warnings import recorded_warnings
 from ..graphs import EdgeSpace, KnownEdges

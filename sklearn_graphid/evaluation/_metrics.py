@@ -18,8 +18,8 @@ from scipy import sparse
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, roc_auc_score
 
+from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray, check_integer
-from .._utils._optional import is_networkx
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._known_edges import is_directed, names_of_known

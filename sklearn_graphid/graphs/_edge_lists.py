@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray
-from .._utils._optional import is_networkx
 from ._edge_space import EdgeSpace
 from ._names import Names, check_names, column_names, in_words, is_numbering, match_names
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray, check_flag
-from .._utils._optional import is_networkx
 from ._edge_lists import (
     check_nodes,
     find_nodes,

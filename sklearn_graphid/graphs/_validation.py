@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray
-from .._utils._optional import is_networkx
 from ._names import Names, check_names, first_names, is_numbering, node_order
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from .._utils._libraries import VERBOSE, StrOptions
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
-from .._utils._progress import VERBOSE
-from .._utils._sklearn import StrOptions
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..samplers import ChainRNG, Slab

@@ -17,10 +17,8 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._utils._libraries import CallbackSupportMixin, fit_context, require_pandas, shown_progress, with_callbacks
 from .._utils._numbers import FloatArray
-from .._utils._optional import require_pandas
-from .._utils._progress import shown_progress
-from .._utils._sklearn import CallbackSupportMixin, fit_context, with_callbacks
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
 from ..evaluation._scorers import outputs_and_predictions, outputs_r2

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
+from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
-from .._utils._sklearn import StrOptions
 from .._utils._torch import resolve_device
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges

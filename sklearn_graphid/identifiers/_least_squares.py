@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy import linalg, optimize, sparse
 from threadpoolctl import threadpool_limits
 
+from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
-from .._utils._sklearn import StrOptions
 from ..filters import GraphFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace, KnownEdges
 from ._strengths import StrengthIdentifier, Strengths, cross_fit

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils._libraries import require_pandas
 from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state, check_real_array
-from .._utils._optional import require_pandas
 from .._utils._torch import torch_threads
 from ..design import (
     Box,

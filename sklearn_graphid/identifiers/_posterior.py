@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from .._utils._libraries import VERBOSE, StrOptions, announce, require_pandas
 from .._utils._numbers import (
     RANDOM_STATE,
     FloatArray,
@@ -23,9 +24,6 @@ from .._utils._numbers import (
     check_number,
     check_random_state,
 )
-from .._utils._optional import require_pandas
-from .._utils._progress import VERBOSE, announce
-from .._utils._sklearn import StrOptions
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..priors import GraphPrior

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
-from .._utils._sklearn import StrOptions
 from .._utils._torch import torch_threads
 from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._optional import require_matplotlib
+from .._utils._libraries import require_matplotlib
 from ._checks import check_axes, check_panels
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path
+from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
 from .._utils._numbers import RANDOM_STATE, FloatArray
-from .._utils._progress import VERBOSE, shown_progress
-from .._utils._sklearn import CallbackSupportMixin, StrOptions, fit_context, with_callbacks
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs._validation import check_graphs
 from ..nn import (

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .._utils._libraries import Interval
 from .._utils._numbers import FloatArray
-from .._utils._sklearn import Interval
 from .._utils._torch import check_device
 from ..nn import check_sigmas
 from ._checkpoint import check_history, check_integer, nan_to_none

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path, check_writable, write_atomically
 from .._utils._findings import Finding
-from .._utils._optional import require_matplotlib
+from .._utils._libraries import require_matplotlib
 from ..graphs import EdgeSpace
 from ..plotting._names import shortened
 from ._facts import (

@@ -1,4 +1,8 @@
-"""The parameter `verbose`: progress of a fit, shown by scikit-learn's own progress bar."""
+"""Other libraries: parts of scikit-learn that are private or new, its progress bar, and libraries that are optional.
+
+Private and experimental parts of scikit-learn are imported here and nowhere else: when a release moves one of them,
+this is the file to change.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,76 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ._optional import require_rich
-from ._sklearn import ProgressBar, StrOptions
+import numpy as np
+from sklearn.base import _fit_context as fit_context
+from sklearn.callback import CallbackSupportMixin, ProgressBar, with_callbacks
+from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = ["VERBOSE", "LateProgressBar", "announce", "shown_progress"]
+__all__ = [
+    "VERBOSE",
+    "CallbackSupportMixin",
+    "Interval",
+    "LateProgressBar",
+    "ProgressBar",
+    "StrOptions",
+    "announce",
+    "fit_context",
+    "is_networkx",
+    "require_matplotlib",
+    "require_pandapower",
+    "require_pandas",
+    "require_rich",
+    "require_wntr",
+    "shown_progress",
+    "with_callbacks",
+]
 
 _AUTO = "auto"
 # For `_parameter_constraints`.
 VERBOSE = ["boolean", StrOptions({_AUTO})]
 
-# Seconds after which a fit is long enough to show its progress without being asked to.
-_PATIENCE = 5.0
+
+def is_networkx(value: Any) -> bool:
+    """Whether it is a networkx graph; where nobody has imported networkx yet, nothing is."""
+    graph_class = getattr(sys.modules.get("networkx"), "Graph", None)
+    return graph_class is not None and isinstance(value, graph_class)
+
+
+def require_matplotlib(caller: str) -> None:
+    """Raise an ImportError that says how to get matplotlib, before any work is done."""
+    _require("matplotlib", f"{caller} draws with matplotlib, which", extra="plot")
+
+
+def require_pandas(caller: str) -> None:
+    """Raise an ImportError that says how to get pandas, before any work is done."""
+    _require("pandas", f"{caller} returns a pandas table, but pandas", extra="pandas")
+
+
+def require_pandapower(caller: str) -> None:
+    """Raise an ImportError that says how to get pandapower, before any work is done."""
+    _require("pandapower", f"{caller} simulates with pandapower, which", extra="real")
+
+
+def require_rich(caller: str) -> None:
+    """Raise an ImportError that says how to get rich, before any work is done."""
+    _require("rich", f"{caller} shows progress with rich, which", extra="progress")
+
+
+def require_wntr(caller: str) -> None:
+    """Raise an ImportError that says how to get wntr, before any work is done."""
+    with np.printoptions():  # on import wntr sets how numpy prints arrays, which is for the user to choose
+        _require("wntr", f"{caller} simulates with wntr, which", extra="real")
+
+
+def _require(library: str, beginning: str, extra: str) -> None:
+    try:
+        import_module(library)
+    except ImportError as error:
+        raise ImportError(f'{beginning} is not installed: pip install "sklearn-graphid[{extra}]"') from error
 
 
 @contextmanager
@@ -77,6 +137,8 @@ class LateProgressBar:
     processes, progress goes by what the parent sees, whole batches of chains.
     """
 
+    patience = 5.0  # seconds after which a fit is long enough to show its progress without being asked to
+
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
         self._began = float("inf")  # until `setup`, which a copy in a worker never sees
@@ -107,7 +169,7 @@ class LateProgressBar:
         if self._root is None:
             return
         self._kept.append((event, estimator, context))
-        if time.monotonic() - self._began < _PATIENCE:
+        if time.monotonic() - self._began < self.patience:
             return
         if self._bar is None:
             self._bar = ProgressBar()

@@ -1,8 +1,9 @@
-"""The parameter `verbose`: who sees progress bars, and when."""
+"""Libraries that are imported only where they are needed, and the progress bars that `verbose` shows."""
 
 from __future__ import annotations
 
 import pickle
+import sys
 
 import networkx as nx
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_graphid import AdamSystemIdentifier, GraphPriorScore, LangevinSystemIdentifier
-from sklearn_graphid._utils import _progress
+from sklearn_graphid._utils import _libraries
+from sklearn_graphid._utils._libraries import LateProgressBar, is_networkx
 from sklearn_graphid.datasets import make_system
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -37,7 +39,7 @@ def case(request):
 def terminal(monkeypatch):
     """A person who looks at a terminal."""
     pytest.importorskip("rich", reason="progress bars need rich, from the extra 'progress'")
-    monkeypatch.setattr(_progress, "_has_terminal", lambda: True)
+    monkeypatch.setattr(_libraries, "_has_terminal", lambda: True)
 
 
 def shown_by(estimator, data, capsys):
@@ -57,20 +59,20 @@ def test_bars_are_shown_or_not_as_asked(case, verbose, capsys, terminal):
 
 @pytest.mark.parametrize("patience", [0.0, 1e9])
 def test_long_fits_show_bars_on_a_terminal_unasked(case, patience, capsys, terminal, monkeypatch):
-    monkeypatch.setattr(_progress, "_PATIENCE", patience)
+    monkeypatch.setattr(LateProgressBar, "patience", patience)
     assert shown_by(*case, capsys) == (patience == 0)
 
 
 def test_nothing_is_shown_unasked_where_there_is_no_terminal(case, capsys, monkeypatch):
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(LateProgressBar, "patience", 0.0)
     assert not shown_by(*case, capsys)
 
 
 def test_bars_that_appear_late_tell_of_all_that_was_done(capsys, terminal, monkeypatch):
     """The clock is set so that the bar appears with the seventh event, after the first batch has begun."""
     ticks = iter(range(1_000))
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(ticks))
-    monkeypatch.setattr(_progress, "_PATIENCE", 7)
+    monkeypatch.setattr(_libraries.time, "monotonic", lambda: next(ticks))
+    monkeypatch.setattr(LateProgressBar, "patience", 7)
     estimator, data = CASES["langevin"]
     assert shown_by(clone(estimator), data, capsys)
 
@@ -101,14 +103,14 @@ def test_callbacks_are_as_before_after_a_fit_that_fails(monkeypatch, capsys, ter
 
 
 def test_search_shows_no_bars_of_its_parts(capsys, terminal, monkeypatch):
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(LateProgressBar, "patience", 0.0)
     identifier = AdamSystemIdentifier("heat", n_iterations=3, random_state=0)
     GridSearchCV(identifier, {"learning_rate": [0.01, 0.02]}, cv=2, refit=False).fit(*DATA)
     assert capsys.readouterr().out == ""
 
 
 def test_copy_in_a_worker_shows_nothing():
-    bar = _progress.LateProgressBar()
+    bar = LateProgressBar()
     bar.setup(None, "the root")
     copy = pickle.loads(pickle.dumps(bar))
     copy.on_fit_task_begin(None, None)
@@ -126,6 +128,22 @@ def test_missing_library_is_named(monkeypatch):
     def refuse(library):
         raise ImportError(library)
 
-    monkeypatch.setattr("sklearn_graphid._utils._optional.import_module", refuse)
+    monkeypatch.setattr("sklearn_graphid._utils._libraries.import_module", refuse)
     with pytest.raises(ImportError, match=r"verbose=True shows progress with rich.*sklearn-graphid\[progress\]"):
         AdamSystemIdentifier(verbose=True, random_state=0).fit(*DATA)
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_graphs_of_networkx_are_known_for_what_they_are(kind):
+    assert is_networkx(kind())
+
+
+@pytest.mark.parametrize("value", [None, 3, "graph", np.eye(2), [[0, 1], [1, 0]], nx.Graph])
+def test_other_values_are_no_graphs(value):
+    assert not is_networkx(value)
+
+
+def test_nothing_is_a_graph_before_networkx_is_imported(monkeypatch):
+    monkeypatch.delitem(sys.modules, "networkx")
+    assert not is_networkx(np.eye(2))
+    assert "networkx" not in sys.modules
