@@ -427,7 +427,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         Path
             The file.
         """
-        from ..reporting import write_report  # as few programs write reports
+        from ..report import write_report  # as few programs write reports
 
         return write_report(self, path, title)
 

@@ -1,32 +1,23 @@
-"""The report: what it says is what was found, it is safe to open, and a real browser shows it whole."""
+"""What a report says is what was found."""
 
 from __future__ import annotations
 
-import html
-import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import warnings
 from datetime import date
-from html.parser import HTMLParser
-from pathlib import Path
 
-import matplotlib as mpl
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from report_pages import SHORT, few_experiments, report_of
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
     AdamSystemIdentifier,
     ConstrainedLeastSquaresIdentifier,
-    ErdosRenyiPrior,
     GraphPriorScore,
     KnownEdges,
     LangevinSystemIdentifier,
@@ -43,76 +34,10 @@ from sklearn_graphid.filters import (
     SteadyStateFilter,
 )
 from sklearn_graphid.plotting import PredictiveCheckDisplay
-from sklearn_graphid.reporting._facts import filter_in_words, prior_in_words, prior_surprise
-
-SHORT = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 12, "random_state": 0}
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</table></main><h1>mine</h1>",
-    '"><img src=x onerror=alert(1)>',
-    "$\\frac{$ and $x_{",
-    "a" * 300,
-    "駅 😀 \ud800\nnew\x00 line & 'quote'",
-]
 
 
 def dense_response(adjacency, theta):
-    return theta[..., None, None] * adjacency
-
-
-class Page(HTMLParser):
-    """The tags, tables and text of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.attributes, self.tables, self.words = [], [], {}, []
-        self._table = None
-        self.feed(text)
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes.append((tag, dict(attrs)))
-        if tag == "table":
-            self._table = self.tables.setdefault(dict(attrs)["id"], [])
-        elif tag == "tr":
-            self._table.append([])
-        elif tag in ("td", "th"):
-            self._table[-1].append("")
-
-    def handle_endtag(self, tag):
-        if tag == "table":
-            self._table = None
-
-    def handle_data(self, data):
-        self.words.append(data)
-        if self._table and self._table[-1]:
-            self._table[-1][-1] += data
-
-
-def report_of(identifier, folder):
-    path = identifier.report(folder / "report.html")
-    assert path == folder / "report.html"
-    return Page(path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def grid():
-    return nx.to_numpy_array(nx.grid_2d_graph(4, 4))
-
-
-def few_experiments(grid):
-    """Data that leave many pairs in doubt."""
-    return make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=2, noise_std=2.0, random_state=0)
-
-
-@pytest.fixture(scope="module")
-def fitted(grid):
-    X, Y = few_experiments(grid)
-    X = pd.DataFrame(X, columns=[f"node {i}" for i in range(16)])
-    identifier = LangevinSystemIdentifier("polynomial", ErdosRenyiPrior(0.2), noise_std=None, **SHORT)
-    with pytest.warns(ConvergenceWarning):
-        return identifier.fit(X, Y, hide_edges(grid, 0.4, random_state=0))
+    return theta[0] * adjacency
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +120,10 @@ def test_heading_and_date(fitted, tmp_path):
         (CallableFilter(dense_response), "the function dense_response"),
     ],
 )
-def test_filters_are_described_in_words(filter, words):
-    assert filter_in_words(filter) == words
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_filters_are_described_in_words(filter, words, ring_known, ring_experiments, tmp_path):
+    fitted = AdamSystemIdentifier(filter, n_iterations=1, random_state=0).fit(*ring_experiments, ring_known)
+    assert dict(report_of(fitted, tmp_path).tables["given"])["Filter"] == words
 
 
 def test_every_inferred_edge_is_listed(page, fitted):
@@ -394,10 +321,10 @@ def test_the_residuals_are_those_of_the_display(fitted, grid, page):
 @pytest.mark.parametrize(
     ("prior", "name"), [("grids", "grids"), (load_prior("deezer-ego-nets"), "deezer-ego-nets")], ids=["name", "loaded"]
 )
-def test_a_shipped_prior_is_called_by_its_name(prior, name, ring_known, ring_experiments):
+def test_a_shipped_prior_is_called_by_its_name(prior, name, ring_known, ring_experiments, tmp_path):
     quick = {"n_chains": 1, "n_levels": 1, "n_steps": 1, "n_sweeps": 1, "random_state": 0}
     fitted = LangevinSystemIdentifier("heat", prior, **quick).fit(*ring_experiments, ring_known)
-    told = prior_in_words(fitted, prior_surprise(fitted))
+    told = dict(report_of(fitted, tmp_path).tables["given"])["Prior"]
     assert f'the prior "{name}", which comes with the package' in told
     assert f"trust in the prior {fitted.prior_trust_:.2f}, estimated" in told
 
@@ -456,237 +383,44 @@ def test_a_larger_network_is_drawn_in_time(tmp_path):
     assert re.search(r"And \d+ more pairs\.", page.text)
 
 
-# Names that bite
+# What was fitted counts, whatever the parameters have been set to since
 
 
-def affine(adjacency, theta):
-    import torch
-
-    return theta[0] * torch.eye(adjacency.shape[-1], dtype=adjacency.dtype) + theta[1] * adjacency
-
-
-@pytest.fixture(scope="module")
-def hostile_path(tmp_path_factory):
+def fit_ring(noise_of_outputs=1.0, **settings):
     ring = nx.to_numpy_array(nx.cycle_graph(6))
-    filter = CallableFilter(affine, names=("<b>self</b>", "$\\frac{$ $x_{"))
-    X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=4, random_state=0)
-    identifier = LangevinSystemIdentifier(filter, **SHORT)
-    path = tmp_path_factory.mktemp("hostile") / "a name with spaces & <brackets>.html"
-    return identifier.fit(pd.DataFrame(X, columns=HOSTILE), Y, hide_edges(ring, 0.9, random_state=0)).report(path)
-
-
-def test_names_are_text_and_not_tags(hostile_path):
-    text = hostile_path.read_text(encoding="utf-8")
-    page = Page(text)
-    assert page.tags.count("h1") == 1
-    assert "script" not in page.tags
-    assert "b" in page.tags  # of the tiles
-    assert page.tags.count("b") == 4
-    assert all(attributes.get("src", "data:").startswith("data:") for _, attributes in page.attributes)
-    listed = {name for row in page.tables["edges"][1:] + page.tables["uncertain"][1:] for name in row[:2]}
-    # Half a surrogate pair cannot be written; the parser reads its number as the character for the unknown.
-    assert listed <= {name.replace("\ud800", "\ufffd") for name in HOSTILE}
-    assert "<script>alert(1)</script>" in listed
-    assert [row[0] for row in page.tables["theta"][1:]] == ["<b>self</b>", "$\\frac{$ $x_{"]
-
-
-def test_the_style_of_the_session_is_left_alone(fitted, tmp_path):
-    with mpl.rc_context({"figure.facecolor": "red", "text.usetex": True}):
-        before = dict(mpl.rcParams)
-        fitted.report(tmp_path / "report.html")
-        assert dict(mpl.rcParams) == before
-
-
-def test_no_figure_is_left_open(fitted, tmp_path):
-    import matplotlib.pyplot as plt
-
-    before = plt.get_fignums()
-    fitted.report(tmp_path / "report.html")
-    assert plt.get_fignums() == before
-
-
-# Paths
-
-
-def test_nothing_is_written_before_fit(tmp_path):
-    with pytest.raises(NotFittedError):
-        LangevinSystemIdentifier().report(tmp_path / "report.html")
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def no_work(monkeypatch):
-    def fail(*arguments):
-        raise AssertionError("work was done before the path was looked at")
-
-    monkeypatch.setattr("sklearn_graphid.reporting._page._page", fail)
-
-
-@pytest.mark.parametrize("path", [None, 3, b"report.html", ["report.html"]])
-@pytest.mark.usefixtures("no_work")
-def test_what_is_no_path_is_refused(fitted, path):
-    with pytest.raises(TypeError, match=f"path is a {type(path).__name__}; expected the name of a file"):
-        fitted.report(path)
-
-
-@pytest.mark.usefixtures("no_work")
-def test_places_that_cannot_be_are_refused(fitted, tmp_path):
-    with pytest.raises(ValueError, match="is a folder"):
-        fitted.report(tmp_path)
-    with pytest.raises(ValueError, match=r"there is no folder .*missing"):
-        fitted.report(tmp_path / "missing" / "report.html")
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="there is no folder"):
-        fitted.report(tmp_path / "file" / "report.html")
-    with pytest.raises(ValueError, match="path is empty"):
-        fitted.report("")
-
-
-def test_a_file_is_replaced_and_a_str_will_do(fitted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("report.html").write_text("old")
-    assert fitted.report("report.html") == Path("report.html")
-    assert "old" not in Path("report.html").read_text(encoding="utf-8")[:20]
-
-
-def test_a_page_that_fails_leaves_the_old_one(fitted, tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-
-    def fail(*arguments):
-        raise RuntimeError("no picture")
-
-    monkeypatch.setattr("sklearn_graphid.reporting._page.draw_traces", fail)
-    with pytest.raises(RuntimeError, match="no picture"):
-        fitted.report(path)
-    assert path.read_text() == "old"
-
-
-def test_a_full_disk_leaves_the_old_one(fitted, tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*report\.html'"):
-        fitted.report(path)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["report.html"]
-
-
-def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
-    with pytest.raises(ImportError, match=r'report draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
-        fitted.report(tmp_path / "report.html")
-    assert not list(tmp_path.iterdir())
-
-
-# In a browser
-
-# Looks into a page at the widths of two telephones and of a screen, and writes what it sees.
-PROBE = """<!DOCTYPE html><meta charset="utf-8"><body><pre id="seen"></pre><script>
-const widths = [360, 390, 1200], seen = [];
-// Words of a cell that take more than one line; a line may end after a blank or a hyphen.
-function broken(cell) {
-  const words = [], walker = cell.ownerDocument.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
-    const range = cell.ownerDocument.createRange();
-    range.setStart(walker.currentNode, word.index);
-    range.setEnd(walker.currentNode, word.index + word[0].length);
-    if (new Set([...range.getClientRects()].map(box => box.top)).size > 1) words.push(word[0]);
-  }
-  return words;
-}
-function look(width) {
-  const frame = document.createElement("iframe");
-  frame.style.cssText = `width:${width}px;height:800px;border:0`;
-  frame.onload = () => {
-    const page = frame.contentDocument, root = page.documentElement;
-    page.querySelectorAll("details").forEach(folded => folded.open = true);
-    const pictures = [...page.images].map(image => ({alt: image.alt, drawn: image.complete && image.naturalWidth > 100,
-      fits: image.getBoundingClientRect().right <= root.clientWidth + 1,
-      // A wide picture on a telephone keeps its size, and its own box is moved sideways.
-      scrolls: image.parentElement.getBoundingClientRect().right <= root.clientWidth + 1
-        && getComputedStyle(image.parentElement).overflowX === "auto"}));
-    seen.push({width, pictures, overflow: root.scrollWidth - root.clientWidth, title: page.title,
-      broken: [...page.querySelectorAll("td.name, th.name")].flatMap(broken),
-      cut: [...page.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1)
-        .map(box => box.firstChild.id),
-      tables: Object.fromEntries([...page.querySelectorAll("table")].map(table => [table.id, table.rows.length])),
-      scripts: page.scripts.length, ink: frame.contentWindow.getComputedStyle(page.body).color});
-    if (seen.length == widths.length) document.getElementById("seen").textContent = JSON.stringify(seen);
-    else look(widths[seen.length]);
-  };
-  frame.src = REPORT;
-  document.body.append(frame);
-}
-look(widths[0]);
-</script></body>"""
-
-
-def browse(path, folder):
-    """What a headless Chromium sees of a page, and its messages."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium is installed on this machine")
-    probe = folder / "probe.html"
-    probe.write_text(PROBE.replace("REPORT", json.dumps(path.as_uri())), encoding="utf-8")
-    quiet = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-    quiet += ["--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}"]
-    # The sandbox needs rights that a container may lack; the page was written by the test itself.
-    command = [
-        browser,
-        "--headless",
-        "--no-sandbox",
-        *quiet,
-        "--allow-file-access-from-files",
-        "--enable-logging=stderr",
-    ]
-    command += ["--virtual-time-budget=20000", "--dump-dom", probe.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-def assert_shown_whole(path, folder, n_pictures):
-    seen, messages = browse(path, folder)
-    assert not messages
-    assert [view["width"] for view in seen] == [360, 390, 1200]
-    for view in seen:
-        assert len(view["pictures"]) == n_pictures
-        assert all(picture["drawn"] for picture in view["pictures"]), view
-        assert all(picture["fits"] or picture["scrolls"] for picture in view["pictures"]), view
-        assert all(picture["fits"] for picture in view["pictures"]) == (view["width"] == 1200)
-        assert view["overflow"] <= 0
-        assert view["scripts"] == 0
-        assert view["ink"] != "rgb(0, 0, 0)"  # the page's own style is applied
-    return seen
-
-
-def test_a_browser_shows_tables_and_pictures(fitted, tmp_path):
-    path = fitted.report(tmp_path / "report.html")
-    seen = assert_shown_whole(path, tmp_path, n_pictures=5)
-    expected = {name: len(rows) for name, rows in Page(path.read_text(encoding="utf-8")).tables.items()}
-    assert all(view["tables"] == expected for view in seen)
-    assert seen[0]["title"] == "LangevinSystemIdentifier: 16 nodes"
-
-
-def test_a_telephone_shows_names_unbroken_and_tables_whole(grid, tmp_path):
-    """With strengths there are seven columns, which do not fit beside one another."""
-    X, Y = few_experiments(grid)
-    names = [f"Umspannwerk Obertürkheim {node}" for node in range(8)] + [f"Reutlingen-West{node}" for node in range(8)]
-    settings = {**SHORT, "n_sweeps": 4, "edge_weights": "positive"}
+    X, Y = make_system(ring, "heat", [0.5], n_experiments=12, noise_std=noise_of_outputs, random_state=0)
+    identifier = LangevinSystemIdentifier("heat", **{**SHORT, **settings})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few and noisy experiments
-        fitted = LangevinSystemIdentifier("polynomial", **settings).fit(pd.DataFrame(X, columns=names), Y)
-    seen, _ = browse(fitted.report(tmp_path / "report.html"), tmp_path)
-    for view in seen:
-        assert view["broken"] == []
-        assert view["cut"] == []
+        warnings.simplefilter("ignore")
+        return identifier.fit(X, Y, hide_edges(ring, 0.4, random_state=0))
 
 
-def test_a_browser_is_not_taken_in_by_names(hostile_path, tmp_path):
-    assert_shown_whole(hostile_path, tmp_path, n_pictures=5)
+def told_of_noise(identifier, folder):
+    return dict(report_of(identifier, folder).tables["given"])["Noise"]
+
+
+def test_a_report_counts_the_chains_that_were_run(tmp_path):
+    page = report_of(fit_ring().set_params(n_chains=99), tmp_path)
+    assert page.tables["diagnostics"][0][1] == "4 kept of 4"
+
+
+@pytest.mark.parametrize(
+    ("at_fit", "later", "settings", "expected"),
+    [
+        (None, 0.7, {}, "estimated (90% between"),
+        (0.7, None, {}, "standard deviation 0.7, as given"),
+        # A single draw is as equal to itself as if it had been given.
+        (None, 0.7, {"n_chains": 1, "n_sweeps": 0, "n_levels": 1}, ", estimated;"),
+        (0.7, None, {"n_chains": 1, "n_sweeps": 0, "n_levels": 1}, "standard deviation 0.7, as given"),
+    ],
+)
+def test_a_report_tells_where_the_noise_level_came_from(at_fit, later, settings, expected, tmp_path):
+    fitted = fit_ring(noise_std=at_fit, **settings).set_params(noise_std=later)
+    assert expected in told_of_noise(fitted, tmp_path)
+
+
+def test_a_report_of_exact_outputs_does_not_take_the_noise_for_given(tmp_path):
+    """The draws are all the smallest level there is, as equal as if it had been given."""
+    fitted = fit_ring(noise_of_outputs=0.0, n_chains=3, n_levels=2, n_steps=5, n_sweeps=5)
+    assert len(set(fitted.noise_std_samples_)) == 1
+    assert "estimated (90% between" in told_of_noise(fitted, tmp_path)

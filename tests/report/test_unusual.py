@@ -1,15 +1,19 @@
-"""Reports of fits that are unusual: a prior that is slow, one node, nothing unknown, nothing known, one chain."""
+"""Unusual reports: fits with little to say, names that bite, and paths that cannot be written."""
 
 from __future__ import annotations
 
-import html
-import re
+import os
+import sys
 import warnings
+from pathlib import Path
 
+import matplotlib as mpl
 import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from report_pages import HOSTILE, Page, report_of
+from sklearn.exceptions import NotFittedError
 
 from sklearn_graphid import (
     AdamSystemIdentifier,
@@ -48,9 +52,7 @@ def report_text(identifier, folder):
     """The words of a report, which is written without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        page = identifier.report(folder / "report.html").read_text(encoding="utf-8")
-    body = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body)).split())
+        return report_of(identifier, folder).text
 
 
 def fit(identifier, adjacency, known=None, names=None):
@@ -127,3 +129,114 @@ def test_blank_names_can_be_seen(tmp_path):
     names = ["", " ", "c", "d", "e", "f"]
     text = report_text(fit(IDENTIFIERS["sampled"](), RING, hide_edges(RING, 0.9, random_state=0), names), tmp_path)
     assert "'' ' ' 1.00" in text  # the edge between the first two
+
+
+# Names that bite
+
+
+def test_names_are_text_and_not_tags(hostile_path):
+    text = hostile_path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.tags.count("h1") == 1
+    assert "script" not in page.tags
+    assert "b" in page.tags  # of the tiles
+    assert page.tags.count("b") == 4
+    assert all(attributes.get("src", "data:").startswith("data:") for _, attributes in page.attributes)
+    listed = {name for row in page.tables["edges"][1:] + page.tables["uncertain"][1:] for name in row[:2]}
+    # Half a surrogate pair cannot be written; the parser reads its number as the character for the unknown.
+    assert listed <= {name.replace("\ud800", "\ufffd") for name in HOSTILE}
+    assert "<script>alert(1)</script>" in listed
+    assert [row[0] for row in page.tables["theta"][1:]] == ["<b>self</b>", "$\\frac{$ $x_{"]
+
+
+def test_the_style_of_the_session_is_left_alone(fitted, tmp_path):
+    with mpl.rc_context({"figure.facecolor": "red", "text.usetex": True}):
+        before = dict(mpl.rcParams)
+        fitted.report(tmp_path / "report.html")
+        assert dict(mpl.rcParams) == before
+
+
+def test_no_figure_is_left_open(fitted, tmp_path):
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    fitted.report(tmp_path / "report.html")
+    assert plt.get_fignums() == before
+
+
+# Paths
+
+
+def test_nothing_is_written_before_fit(tmp_path):
+    with pytest.raises(NotFittedError):
+        LangevinSystemIdentifier().report(tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    def fail(*arguments, **options):
+        raise AssertionError("work was done before the path was looked at")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"report.html", ["report.html"]])
+@pytest.mark.usefixtures("no_work")
+def test_what_is_no_path_is_refused(fitted, path):
+    with pytest.raises(TypeError, match=f"path is a {type(path).__name__}; expected the name of a file"):
+        fitted.report(path)
+
+
+@pytest.mark.usefixtures("no_work")
+def test_places_that_cannot_be_are_refused(fitted, tmp_path):
+    with pytest.raises(ValueError, match="is a folder"):
+        fitted.report(tmp_path)
+    with pytest.raises(ValueError, match=r"there is no folder .*missing"):
+        fitted.report(tmp_path / "missing" / "report.html")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="there is no folder"):
+        fitted.report(tmp_path / "file" / "report.html")
+    with pytest.raises(ValueError, match="path is empty"):
+        fitted.report("")
+
+
+def test_a_file_is_replaced_and_a_str_will_do(fitted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("report.html").write_text("old")
+    assert fitted.report("report.html") == Path("report.html")
+    assert "old" not in Path("report.html").read_text(encoding="utf-8")[:20]
+
+
+def test_a_page_that_fails_leaves_the_old_one(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*arguments, **options):
+        raise RuntimeError("no picture")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+    with pytest.raises(RuntimeError, match="no picture"):
+        fitted.report(path)
+    assert path.read_text() == "old"
+
+
+def test_a_full_disk_leaves_the_old_one(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.html'"):
+        fitted.report(path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["report.html"]
+
+
+def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    with pytest.raises(ImportError, match=r'report draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
+        fitted.report(tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
