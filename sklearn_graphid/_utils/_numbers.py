@@ -15,6 +15,7 @@ from ._libraries import Interval
 
 __all__ = [
     "RANDOM_STATE",
+    "SQUARED_IN_SINGLE",
     "FloatArray",
     "NumberInterval",
     "check_flag",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+
+# Samplers compute in single precision, where squares of numbers beyond these overflow or vanish.
+SQUARED_IN_SINGLE = (1e-15, 1e15)
 
 
 class NumberInterval(Interval):
@@ -48,19 +52,26 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
     return checked
 
 
-def check_integer(value: Any, name: str, *, low: int, low_name: str = "") -> int:
-    """Return an integer of at least `low`, as `check_number` does; `low_name` is the argument that sets it."""
-    expected = f"expected an integer of at least {low_name and low_name + '='}{low}."
+def check_integer(value: Any, name: str, *, low: int, high: int | None = None, low_name: str = "") -> int:
+    """Return an integer between `low` and `high`, both included; `low_name` is the argument that sets `low`."""
+    most = "" if high is None else f" and at most {high:,}"
+    expected = f"expected an integer of at least {low_name and low_name + '='}{low}{most}."
     _check_is_number(value, name, expected)
-    if not isinstance(value, Integral) or value < low:
+    if not isinstance(value, Integral) or int(value) < low or (high is not None and int(value) > high):
         raise ValueError(f"{name}={value!r}; {expected}")
     return int(value)
 
 
 def check_number(
-    value: Any, name: str, *, low: float = -math.inf, high: float = math.inf, positive: bool = False
+    value: Any,
+    name: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    positive: bool = False,
+    strict: bool = False,
 ) -> float:
-    """Return a finite number between `low` and `high`, both included, and above zero where it has to be positive.
+    """Return a finite number between `low` and `high`, or raise an error that says what came and what was expected.
 
     Parameters
     ----------
@@ -72,19 +83,28 @@ def check_number(
         The smallest and the largest value that make sense.
     positive : bool
         Whether the number must be above zero.
+    strict : bool
+        Whether `low` and `high` themselves make no sense.
 
     Returns
     -------
     float
         The value.
     """
-    expected = _expectation(low, high, positive)
+    if positive:
+        most = f" of at most {high:g}" if math.isfinite(high) else ", and a finite one"
+        expected = f"expected a positive number{most}."
+    elif math.isfinite(low) and math.isfinite(high):
+        expected = f"expected a number {'strictly ' if strict else ''}between {low:g} and {high:g}."
+    else:
+        expected = "expected a finite number" + (f" of at least {low:g}." if math.isfinite(low) else ".")
     _check_is_number(value, name, expected)
     try:
         number = float(value)
     except OverflowError:  # an integer beyond all floats
         number = math.inf
-    if not (math.isfinite(number) and low <= number <= high and (number > 0 or not positive)):
+    is_end = (strict and number in (low, high)) or (positive and number <= 0)
+    if not (math.isfinite(number) and low <= number <= high) or is_end:
         raise ValueError(f"{name}={value!r}; {expected}")
     return number
 
@@ -92,16 +112,6 @@ def check_number(
 def _check_is_number(value: Any, name: str, expected: str) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r}; {expected}")
-
-
-def _expectation(low: float, high: float, positive: bool) -> str:
-    if positive:
-        return "expected a positive number" + (
-            f" of at most {high:g}." if math.isfinite(high) else ", and a finite one."
-        )
-    if math.isfinite(low) and math.isfinite(high):
-        return f"expected a number between {low:g} and {high:g}."
-    return "expected a finite number" + (f" of at least {low:g}." if math.isfinite(low) else ".")
 
 
 def check_flag(value: Any, name: str) -> bool:

@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from contextlib import suppress
 from http.client import HTTPException
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 from urllib.request import urlopen
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils._disk import check_path, check_regular_file, write_atomically
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_integer
 
 __all__ = ["fetch_deezer_ego_nets"]
 
@@ -150,7 +149,8 @@ def fetch_deezer_ego_nets(
     """
     checksum = _check_checksum(checksum)
     for name, bound in (("min_nodes", min_nodes), ("max_nodes", max_nodes)):
-        _check_bound(name, bound)
+        if bound is not None:
+            check_integer(bound, name, low=0)
     if zip_path is None:
         if data_home is not None:
             check_path(data_home, "data_home")
@@ -168,13 +168,6 @@ def _check_checksum(checksum: str | None) -> str | None:
     if checksum is not None and (not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", checksum)):
         raise ValueError(f"checksum is {checksum!r}; expected the 64 hexadecimal digits of a SHA-256.")
     return checksum if checksum is None else checksum.lower()
-
-
-def _check_bound(name: str, bound: Any) -> None:
-    if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Integral)):
-        raise TypeError(f"{name} is {bound!r}, a {type(bound).__name__}; expected an integer or None.")
-    if bound is not None and int(bound) < 0:
-        raise ValueError(f"{name}={bound}; expected an integer of at least 0, or None.")
 
 
 def _load_local(path: Path, checksum: str | None) -> _EgoNets:

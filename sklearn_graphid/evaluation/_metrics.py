@@ -7,9 +7,7 @@ these have names, and with the true graph otherwise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +17,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, roc_auc_score
 
 from .._utils._libraries import is_networkx
-from .._utils._numbers import FloatArray, check_integer
+from .._utils._numbers import FloatArray, check_integer, check_number
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._known_edges import is_directed, names_of_known
@@ -77,9 +75,7 @@ def edge_f1_score(
     >>> round(edge_f1_score(nx.cycle_graph(4), nx.path_graph(4)), 3)
     0.857
     """
-    # A comparison with nan would find no edge at all.
-    if isinstance(threshold, bool) or not isinstance(threshold, Real) or math.isnan(threshold):
-        raise ValueError(f"threshold={threshold!r}; expected a number.")
+    threshold = check_number(threshold, "threshold")  # a comparison with nan would find no edge at all
     truth, scores = _unknown_pairs(true_adjacency, predicted, known, "predicted", directed)
     if not len(truth):
         return _undefined("edge_f1_score", "no pair is unknown")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._utils._libraries import is_networkx
-from .._utils._numbers import FloatArray, check_flag
+from .._utils._numbers import FloatArray, check_flag, check_integer
 from ._edge_lists import (
     check_nodes,
     find_nodes,
@@ -280,8 +279,7 @@ class KnownEdges:
     @classmethod
     def nothing(cls, n_nodes: int, names: Names | None = None, directed: bool = False) -> KnownEdges:
         """Make a `KnownEdges` of `n_nodes` nodes of which all pairs are unknown."""
-        if isinstance(n_nodes, bool) or not isinstance(n_nodes, Integral) or n_nodes < 1:
-            raise ValueError(f"n_nodes={n_nodes!r}; expected an integer of at least 1.")
+        n_nodes = check_integer(n_nodes, "n_nodes", low=1)
         return cls(np.eye(n_nodes, dtype=bool), np.zeros((n_nodes, n_nodes)), names, directed=directed)
 
     @classmethod

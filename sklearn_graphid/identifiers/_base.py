@@ -6,7 +6,6 @@ import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +17,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._utils._libraries import CallbackSupportMixin, fit_context, require_pandas, shown_progress, with_callbacks
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_integer
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
 from ..evaluation._scorers import outputs_and_predictions, outputs_r2
@@ -451,9 +450,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             The strengths of each draw; only if edges have strengths.
         """
         check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples={n_samples!r}; expected an integer of at least 1.")
-        return self._draw(int(n_samples), random_state)
+        return self._draw(check_integer(n_samples, "n_samples", low=1), random_state)
 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # An estimator that knows one answer only gives it every time.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_number
 from .._utils._torch import torch_threads
 from ..samplers import Problem, fit_theta
 
@@ -70,9 +69,8 @@ def _noise_variance(noise_std: float | None, squares: float, degrees_of_freedom:
 
 def central_interval(draws: FloatArray, level: Any) -> FloatArray:
     """The ends (..., 2) of the interval that holds the share `level` of the (draws, ...), the tails being equal."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        raise ValueError(f"level={level!r}; expected a number strictly between 0 and 1.")
+    level = check_number(level, "level", low=0, high=1, strict=True)
     if len(draws) < 2:
         raise ValueError("there is only one draw, but an interval needs several; fit with a larger n_chains.")
-    tails = (0.5 - float(level) / 2, 0.5 + float(level) / 2)
+    tails = (0.5 - level / 2, 0.5 + level / 2)
     return np.moveaxis(np.quantile(draws, tails, axis=0), 0, -1)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._utils._libraries import VERBOSE, StrOptions, announce, require_pandas
 from .._utils._numbers import (
     RANDOM_STATE,
+    SQUARED_IN_SINGLE,
     FloatArray,
     NumberInterval,
     check_integer,
@@ -56,8 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PosteriorIdentifier"]
 
-# Samplers compute in single precision, where squares of numbers beyond these overflow or vanish.
-_SMALLEST, _LARGEST = 1e-15, 1e15
+_SMALLEST, _LARGEST = SQUARED_IN_SINGLE
 _POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
 _SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
 _LARGEST_STEP = 1e38
@@ -431,13 +431,11 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         check_is_fitted(self)
         if not hasattr(self, "outlier_probabilities_"):
             raise AttributeError("outliers were not sought; fit with noise_distribution='student-t'.")
-        is_number = isinstance(min_probability, Real) and not isinstance(min_probability, bool)
-        if not is_number or not 0 <= min_probability <= 1:
-            raise ValueError(f"min_probability={min_probability!r}; expected a number from 0 to 1.")
+        min_probability = check_number(min_probability, "min_probability", low=0, high=1)
         require_pandas("suspect_outputs")
         import pandas as pd
 
-        return pd.DataFrame(self._suspect_outputs(float(min_probability)))
+        return pd.DataFrame(self._suspect_outputs(min_probability))
 
     def _suspect_outputs(self, min_probability: float) -> dict[str, Any]:
         """The columns of `suspect_outputs`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,17 +12,13 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import SQUARED_IN_SINGLE, FloatArray, check_number
 from .._utils._torch import resolve_device
 from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._names import Names
 from ..graphs._validation import as_float_array
 
 __all__ = ["Denoiser", "GraphPrior"]
-
-
-# The square of the annealing level must be a float32 that can be divided by.
-_SIGMA_RANGE = (1e-15, 1e15)
 
 
 class Denoiser(Protocol):
@@ -196,7 +191,5 @@ def _as_batch(adjacency: Any, directed: bool) -> tuple[FloatArray, Callable[[Flo
 
 
 def _check_sigma(sigma: Any) -> float:
-    lowest, highest = _SIGMA_RANGE
-    if isinstance(sigma, bool) or not isinstance(sigma, Real) or not lowest <= float(sigma) <= highest:
-        raise ValueError(f"sigma={sigma!r}; expected a positive number, from {lowest:g} to {highest:g}.")
-    return float(sigma)
+    low, high = SQUARED_IN_SINGLE
+    return check_number(sigma, "sigma", low=low, high=high)

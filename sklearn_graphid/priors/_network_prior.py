@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from .._utils._numbers import FloatArray, check_random_state
+from .._utils._numbers import FloatArray, check_integer, check_random_state
 from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._validation import check_graphs
@@ -268,9 +267,9 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             raise ValueError(
                 "n_nodes=None, but the sizes of the training graphs are not on record; expected an integer."
             )
-        _check_count(n_samples, "n_samples", 1)
+        check_integer(n_samples, "n_samples", low=1, high=_MOST_DRAWN)
         if n_nodes is not None:
-            _check_count(n_nodes, "n_nodes", 2)
+            check_integer(n_nodes, "n_nodes", low=2, high=_MOST_DRAWN)
         rng = _check_random_state(random_state)
         low, high = (n_nodes, n_nodes) if n_nodes is not None else self.size_range_
         sizes = rng.randint(low, high + 1, size=n_samples)
@@ -294,12 +293,6 @@ class NetworkPrior(TransformerMixin, GraphPrior):
             return [float(sigma) for sigma in self.sigmas_]
         lowest, highest = trained_range(float(self.sigmas_[0]))
         return [float(sigma) for sigma in np.geomspace(highest, lowest, _SAMPLING_LEVELS)]
-
-
-def _check_count(value: Any, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= _MOST_DRAWN:
-        expected = f"expected an integer of at least {least} and at most {_MOST_DRAWN:,}"
-        raise ValueError(f"{name}={value!r}; {expected}.")
 
 
 def _check_random_state(random_state: Any) -> np.random.RandomState:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_path
 from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
-from .._utils._numbers import RANDOM_STATE, FloatArray
+from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs._validation import check_graphs
 from ..nn import (
@@ -35,7 +35,6 @@ from ._files import PRIOR, Arrays, read_arrays, write_arrays
 from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
 from ._score_facts import (
     MOST_EPOCHS,
-    Number,
     network_parameters,
     plain,
     restore_edpgnn,
@@ -161,18 +160,18 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
         "directed": ["boolean"],
-        "width": [Number(Integral, 1, 1_000, closed="both")],
-        "n_blocks": [Number(Integral, 1, 100, closed="both")],
+        "width": [NumberInterval(Integral, 1, 1_000, closed="both")],
+        "n_blocks": [NumberInterval(Integral, 1, 100, closed="both")],
         "graph_context": ["boolean"],
-        "n_levels": [Number(Integral, 1, MOST_LEVELS, closed="both")],
-        "sigma_max": [Number(Real, *SIGMA_RANGE, closed="both")],
-        "sigma_min": [Number(Real, *SIGMA_RANGE, closed="both")],
-        "max_epochs": [Number(Integral, 1, MOST_EPOCHS, closed="both")],
-        "max_time": [Number(Real, 0, None, closed="neither"), None],
-        "batch_size": [Number(Integral, 1, 2**31 - 1, closed="both")],
-        "learning_rate": [Number(Real, 0, float(np.finfo(np.float32).max), closed="right")],
-        "validation_fraction": [Number(Real, 0, 1, closed="left")],
-        "n_iter_no_change": [Number(Integral, 1, None, closed="left"), None],
+        "n_levels": [NumberInterval(Integral, 1, MOST_LEVELS, closed="both")],
+        "sigma_max": [NumberInterval(Real, *SIGMA_RANGE, closed="both")],
+        "sigma_min": [NumberInterval(Real, *SIGMA_RANGE, closed="both")],
+        "max_epochs": [NumberInterval(Integral, 1, MOST_EPOCHS, closed="both")],
+        "max_time": [NumberInterval(Real, 0, None, closed="neither"), None],
+        "batch_size": [NumberInterval(Integral, 1, 2**31 - 1, closed="both")],
+        "learning_rate": [NumberInterval(Real, 0, float(np.finfo(np.float32).max), closed="right")],
+        "validation_fraction": [NumberInterval(Real, 0, 1, closed="left")],
+        "n_iter_no_change": [NumberInterval(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
         "checkpoint_path": [str, os.PathLike, None],
         "device": [str],

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .._utils._libraries import Interval
 from .._utils._numbers import FloatArray
 from .._utils._torch import check_device
 from ..nn import check_sigmas
@@ -19,7 +18,6 @@ from ._network_prior import ANY_SIZE
 
 __all__ = [
     "MOST_EPOCHS",
-    "Number",
     "network_parameters",
     "plain",
     "restore_edpgnn",
@@ -32,13 +30,6 @@ MOST_EPOCHS = 100_000  # of one training: the losses of many more would not fit 
 _MOST_EPOCHS_IN_ALL = 10**9
 _LARGEST_LOSS = 1e6
 _ROUNDING = 1e-9
-
-
-class Number(Interval):
-    """An interval of numbers, to which True does not belong as 1."""
-
-    def is_satisfied_by(self, val: Any) -> bool:
-        return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
 def network_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def test_outputs_are_suspect_only_where_outliers_are_sought():
     fitted = fit("heat", X[:, ::-1], Y[:, [2, 0]], **settings, noise_distribution="student-t", observed_nodes=[9, 11])
     assert set(fitted.suspect_outputs(0.0)["node"]) == {9, 11}
     assert len(fitted.suspect_outputs(0.0)) == 9
-    with pytest.raises(ValueError, match="min_probability='half'; expected a number from 0 to 1"):
+    with pytest.raises(TypeError, match="min_probability='half'; expected a number between 0 and 1"):
         fitted.suspect_outputs("half")
 
 
