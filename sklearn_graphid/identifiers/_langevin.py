@@ -16,8 +16,7 @@ from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._validation import check_edge_probabilities, read_matrix
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_priors
-from ..priors._choice import choose_prior
-from ..priors._trust import Trust, trust_from_known
+from ..priors._trust import Trust, choose_prior, trust_from_known
 from ._posterior import PosteriorIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]

@@ -17,6 +17,7 @@ from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
 from ..graphs import KnownEdges
 from ..priors import ErdosRenyiPrior, GraphPrior
+from ..priors._trust import trust_findings
 from ..samplers import StrengthsTest, strengths_test, stuck_chains, weights_of_chains
 from ._chains import SamplingTask
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
@@ -36,7 +37,6 @@ from ._fit_quality import (
 from ._mixing import diagnose, mixing_findings
 from ._result import Identification
 from ._resume import SoughtSystem
-from ._trust import trust_findings
 
 __all__ = ["PosteriorResult", "WeightedResult", "explained_task", "result_of", "was_stopped"]
 

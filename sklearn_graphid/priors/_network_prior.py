@@ -20,7 +20,7 @@ from ..graphs._validation import check_graphs
 from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network, uses_known
 from ._base import Denoiser, GraphPrior
 from ._files import Arrays
-from ._surprise import HIDDEN_NOISE, Calibration, deviations_in_words, surprise
+from ._trust import HIDDEN_NOISE, Calibration, deviations_in_words, surprise
 
 __all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
 

@@ -42,8 +42,8 @@ from ._score_facts import (
     restore_parameters,
     state_facts,
 )
-from ._surprise import Calibration, calibrate_surprise
 from ._training_run import appended, finish, follow_training, later_seed, split_graphs
+from ._trust import Calibration, calibrate_surprise
 
 __all__ = ["GraphPriorScore"]
 

@@ -7,13 +7,12 @@ import json
 from importlib import resources
 from typing import Any
 
-import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from ._base import GraphPrior
 from ._score import GraphPriorScore
 
-__all__ = ["GENERAL", "list_priors", "load_prior", "resolve_prior", "resolve_priors", "shipped_name"]
+__all__ = ["GENERAL", "list_priors", "load_prior", "resolve_prior", "resolve_priors"]
 
 GENERAL = "general"
 
@@ -98,25 +97,11 @@ def resolve_priors(prior: Any) -> list[GraphPrior]:
         return [resolve_prior(prior)]
     if not prior:
         raise ValueError("prior is an empty list; expected a prior, the name of a shipped one, or several of them.")
-    return [_resolve_member(place, member) for place, member in enumerate(prior)]
-
-
-def _resolve_member(place: int, prior: Any) -> GraphPrior:
-    try:
-        return resolve_prior(prior)
-    except (TypeError, ValueError) as error:
-        hint = " To allow for no prior at all, use ErdosRenyiPrior." if prior is None else ""
-        raise type(error)(f"prior is a list, and its item {place} cannot be used: {error}{hint}") from error
-
-
-def shipped_name(prior: GraphPrior) -> str | None:
-    """The name under which this prior is shipped; None for a prior of the user's own."""
-    if not isinstance(prior, GraphPriorScore):
-        return None
-    for name in list_priors():
-        weights: dict[str, Any] = load_prior(name).weights_
-        if weights.keys() == prior.weights_.keys() and all(
-            np.array_equal(values, prior.weights_[part]) for part, values in weights.items()
-        ):
-            return name
-    return None
+    members = []
+    for place, member in enumerate(prior):
+        try:
+            members.append(resolve_prior(member))
+        except (TypeError, ValueError) as error:
+            hint = " To allow for no prior at all, use ErdosRenyiPrior." if member is None else ""
+            raise type(error)(f"prior is a list, and its item {place} cannot be used: {error}{hint}") from error
+    return members

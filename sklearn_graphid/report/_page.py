@@ -22,8 +22,7 @@ from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, Polynomia
 from ..graphs import EdgeSpace
 from ..plotting._names import shortened
 from ..priors import GraphPriorScore
-from ..priors._shipped import shipped_name
-from ..priors._surprise import deviations_in_words
+from ..priors._trust import deviations_in_words
 from ._pictures import draw_pictures
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ def _prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> 
         words = _one_line(repr(parameters["prior"]))
     else:
         smallest, largest = prior.size_range_
-        name = shipped_name(prior)
+        name = getattr(prior, "name_", None)
         source = type(prior).__name__ if name is None else f'the prior "{name}", which comes with the package'
         words = f"learned from graphs of {smallest} to {largest} nodes ({source})"
         if not np.isnan(surprise):
