@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ._edp_gnn import EDPGNN
-from ._edp_gnn_checkpoint import read_edpgnn_checkpoint
 from ._networks import (
     ARCHITECTURES,
-    DenoisingNetwork,
-    EDPGNNDenoiser,
+    MOST_LEVELS,
+    SIGMA_RANGE,
     build_network,
+    check_sigmas,
     graphs_at_once,
+    read_edpgnn_checkpoint,
     restore_network,
     uses_known,
 )
 from ._ppgn import LOWEST_SIGMA, NO_VALUE, PPGN
-from ._settings import MOST_LEVELS, SIGMA_RANGE, check_sigmas
-from ._training import Epoch, NoiseLaw, TrainingSettings, denoising_losses, normal_noise, train_network
+from ._training import Epoch, NoiseLaw, TrainingSettings, TrainingState, denoising_losses, train_network
 
 __all__ = [
     "ARCHITECTURES",
@@ -25,16 +25,14 @@ __all__ = [
     "NO_VALUE",
     "PPGN",
     "SIGMA_RANGE",
-    "DenoisingNetwork",
-    "EDPGNNDenoiser",
     "Epoch",
     "NoiseLaw",
     "TrainingSettings",
+    "TrainingState",
     "build_network",
     "check_sigmas",
     "denoising_losses",
     "graphs_at_once",
-    "normal_noise",
     "read_edpgnn_checkpoint",
     "restore_network",
     "train_network",

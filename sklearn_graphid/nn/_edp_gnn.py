@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["EDPGNN"]
+__all__ = ["EDPGNN", "EDPGNNDenoiser"]
 
-_NORM_EPSILON = 1e-5  # the usual constants of batch norm, as in torch
-_NORM_MOMENTUM = 0.1
 _N_INPUT_CHANNELS = 2  # the noisy matrix and its complement
 _N_INPUT_FEATURES = 1  # a column of zeros, which gives the first layer's weights their published shape
 
 
-class _Weights(nn.Module):
-    """Weights of a linear layer, zero until `reset_parameters`: building them draws no random number."""
+class _Linear(nn.Module):
+    """Linear layer over the last axis; zero until `reset_parameters`, so that building it draws no random number."""
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__()
@@ -40,15 +38,11 @@ class _Weights(nn.Module):
             draw = torch.empty(parameter.shape, dtype=parameter.dtype, device=generator.device)
             parameter.copy_(draw.uniform_(-bound, bound, generator=generator))
 
-
-class _Linear(_Weights):
-    """Linear layer over the last axis."""
-
     def forward(self, values: Tensor) -> Tensor:
         return functional.linear(values, self.weight, self.bias)
 
 
-class _LevelLayer(_Weights):
+class _LevelLayer(_Linear):
     """Linear over pairs, batch norm if asked for, the gain and bias of the annealing level, then ELU.
 
     Outside training all but the ELU is one affine map, but folding it into the weights would round them, and
@@ -81,7 +75,9 @@ class _LevelLayer(_Weights):
             self.running_mean.zero_()
             self.running_variance.fill_(1)
 
-    def forward(self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]
+        self, channels: Tensor, rows: Tensor, nodes: Tensor | None = None
+    ) -> Tensor:
         """Map (B, C, P) flat pair channels, with the features of both its nodes, to (B, n_outputs, P)."""
         values = self._linear(channels, nodes)
         if self.normalise:
@@ -104,16 +100,8 @@ class _LevelLayer(_Weights):
         return by_pair.baddbmm_(edge_weight, channels)
 
     def _batch_norm(self, values: Tensor) -> Tensor:
-        return functional.batch_norm(
-            values,
-            self.running_mean,
-            self.running_variance,
-            self.norm_gain,
-            self.norm_bias,
-            self.training,
-            _NORM_MOMENTUM,
-            _NORM_EPSILON,
-        )
+        moments, affine = (self.running_mean, self.running_variance), (self.norm_gain, self.norm_bias)
+        return functional.batch_norm(values, *moments, *affine, self.training)
 
 
 class _LevelMLP(nn.Module):
@@ -269,7 +257,7 @@ class EDPGNN(nn.Module):
             The only source of randomness; the weights do not depend on the device of the network.
         """
         for module in self.modules():
-            if isinstance(module, (_Weights, _MultiChannelGIN)):
+            if isinstance(module, _Linear | _MultiChannelGIN):
                 module.reset_parameters(generator)
 
     def forward(self, adjacency: Tensor, level: int | Tensor) -> Tensor:
@@ -309,3 +297,63 @@ class EDPGNN(nn.Module):
         score = values.new_zeros(n_graphs, n_nodes * n_nodes)
         score = score.index_copy(1, upper, values).index_copy(1, lower, values)
         return score.view(n_graphs, n_nodes, n_nodes)
+
+
+class EDPGNNDenoiser(nn.Module):
+    """The paper's network as a denoiser: its score s gives E[a | a~] = a~ + sigma^2 s (Tweedie).
+
+    Parameters
+    ----------
+    sigmas : sequence of float
+        The annealing levels, largest first; each has its own gains and biases in the network.
+    **settings
+        Sizes, as `EDPGNN` takes them.
+    """
+
+    uses_known = False
+    independent = False  # because of batch normalisation
+    continuous = False
+    directed = False
+    reuses_memory = False
+
+    def __init__(self, sigmas: Sequence[float], **settings: Any):
+        super().__init__()
+        self.settings = {"sigmas": [float(sigma) for sigma in sigmas], **settings}
+        self.network = EDPGNN(n_levels=len(sigmas), **settings)
+
+    def reset_parameters(self, generator: torch.Generator) -> None:
+        """Initialise every weight from the generator."""
+        self.network.reset_parameters(generator)
+
+    def score(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """The network's own output, s(A~, sigma), at the nearest of its annealing levels."""
+        level = self._nearest_level(sigma)
+        one_level: int | Tensor = int(level[0]) if bool((level == level[0]).all()) else level
+        score: Tensor = self.network(noisy, one_level)
+        return score
+
+    def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """E[a | a~], not confined to [0, 1], as the network does not know that graphs are binary."""
+        # At a level between its own, the network takes the noise for that of the nearest.
+        nearest = self._levels(sigma)[self._nearest_level(sigma)]
+        return noisy + nearest[:, None, None] ** 2 * self.score(noisy, sigma)
+
+    def raw_answer(self, noisy: Tensor, sigma: Tensor) -> Tensor:
+        """The same as `denoise`."""
+        return self.denoise(noisy, sigma)
+
+    def _levels(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.settings["sigmas"], dtype=like.dtype, device=like.device)
+
+    def _nearest_level(self, sigma: Tensor) -> Tensor:
+        return (sigma[:, None] - self._levels(sigma)).abs().argmin(1)
+
+    def loss(self, clean: Tensor, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
+        """Half of sigma^2 times equation 12 for each graph, so that its mean over levels is equation 11.
+
+        The paper sums over the pairs of a graph; here it is their mean, so that larger graphs do not weigh more.
+        """
+        scale = sigma[:, None, None]
+        difference = scale * self.score(noisy, sigma) - (clean - noisy) / scale
+        n_nodes = clean.shape[-1]
+        return 0.5 * difference.square().sum((-2, -1)) / (n_nodes * (n_nodes - 1))

@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator, torch_threads
+from ..graphs import one_entry_per_pair
 from ._networks import graphs_at_once
-from ._perturbation import FLOAT, NoiseLaw, normal_noise, random_known
 
 __all__ = [
     "Epoch",
@@ -29,18 +30,75 @@ __all__ = [
     "TrainingState",
     "denoising_losses",
     "normal_noise",
+    "random_known",
     "train_network",
 ]
 
-# A small training set is shown several times in an epoch, with fresh noise: as often as would make this many batches
-# if they were no fuller than those of a single pass.
-_FEWEST_BATCHES = 50
-_WARM_UP_STEPS = 100
-_AVERAGING = 0.999
-# Noise draws for each validation graph, the same ones at every epoch, so that losses compare: up to four, as long as
-# this makes no more noisy graphs than validation should take time for.
-_VALIDATION_DRAWS = 4
-_VALIDATION_GRAPHS = 500
+# Of weights, graphs and random numbers, whatever torch's default type is.
+FLOAT = torch.float32
+
+
+class NoiseLaw(NamedTuple):
+    """Which annealing levels are shown in training, and how much they count.
+
+    `levels` names them one by one; None draws them between `lowest` and `highest`, uniformly in their logarithm.
+    `density` is the share of edges among the pairs, for a network that is trained by cross-entropy; None: all levels
+    count the same.
+    """
+
+    lowest: float
+    highest: float
+    levels: tuple[float, ...] | None = None
+    density: float | None = None
+
+    def draw(self, n_graphs: int, generator: torch.Generator) -> Tensor:
+        """An annealing level for each graph."""
+        if self.levels is not None:
+            levels = torch.tensor(self.levels, dtype=FLOAT)
+            return levels[torch.randint(len(self.levels), (n_graphs,), generator=generator)]
+        low, high = math.log(self.lowest), math.log(self.highest)
+        return torch.exp(low + (high - low) * uniform((n_graphs,), generator))
+
+    def weight(self, sigma: Tensor) -> Tensor:
+        """What the loss at these annealing levels is multiplied by.
+
+        Little noise leaves a loss that is small however much context could still reduce it. Dividing by what remains
+        without context would weigh all levels alike, and let rare errors at little noise drown the rest; its square
+        root is between the two.
+        """
+        if self.density is None:
+            return torch.ones_like(sigma)
+        # Entropy below a thousandth of what no measurement leaves is not worth weighing.
+        return _entropy_without_context(sigma, self.density).clamp_min(1e-3).rsqrt()
+
+
+def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
+    """Cross-entropy of the best guess that sees a pair's own noisy value alone, relative to that of no value at all."""
+    normal, weights = (torch.from_numpy(values) for values in np.polynomial.hermite_e.hermegauss(64))
+    share = torch.tensor([1 - density, density], dtype=torch.float64).clamp(0.01, 0.99)
+    clean = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    level = sigma.double().cpu()[:, None, None]
+    log_odds = (clean + level * normal - 0.5) / level**2 + torch.logit(share[1])
+    losses = torch.nn.functional.softplus((1 - 2 * clean) * log_odds)
+    entropy = (losses * share[:, None] * weights / weights.sum()).sum((-2, -1))
+    return (entropy / -(share * share.log()).sum()).to(sigma)
+
+
+def normal_noise(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
+    """Standard normal noise with one draw for each pair, or ordered pair, and a zero diagonal."""
+    draws = torch.randn(like.shape, generator=generator, device=generator.device, dtype=FLOAT)
+    return one_entry_per_pair(draws.to(like), directed)
+
+
+def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Numbers between 0 and 1."""
+    return torch.rand(shape, generator=generator, dtype=FLOAT)
+
+
+def random_known(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
+    """A random share of the pairs of each graph, as a mask of ones and zeros."""
+    share = uniform((len(like), 1, 1), generator)
+    return one_entry_per_pair((uniform(like.shape, generator) < share).to(like), directed)
 
 
 class TrainingSettings(NamedTuple):
@@ -93,7 +151,9 @@ def bucket_by_size(graphs: Sequence[FloatArray], device: torch.device) -> dict[i
 def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Every graph once (or more often, where there are few), in batches of one size and in random order."""
     n_batches = sum(math.ceil(len(members) / batch_size) for members in buckets.values())
-    repeats = max(1, math.ceil(_FEWEST_BATCHES / n_batches))
+    # A small training set is shown several times in an epoch, with fresh noise: as often as would make fifty batches if
+    # they were no fuller than those of a single pass.
+    repeats = max(1, math.ceil(50 / n_batches))
     chunks: list[tuple[int, Tensor]] = []
     for size, members in buckets.items():
         orders = [torch.randperm(len(members), generator=generator) for _ in range(repeats)]
@@ -228,7 +288,7 @@ class _Run:
                 if progress >= 1 and n_graphs > 0:
                     break
                 rate = self.settings.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
-                self.optimizer.param_groups[0]["lr"] = rate * min(1.0, (self.n_steps + 1) / _WARM_UP_STEPS)
+                self.optimizer.param_groups[0]["lr"] = rate * min(1.0, (self.n_steps + 1) / 100)  # the warm-up
                 total += len(clean) * self._step(clean, generator, spread)
                 n_graphs += len(clean)
                 self.n_steps += 1
@@ -240,10 +300,7 @@ class _Run:
         directed = bool(self.network.directed)
         noisy = clean + sigma[:, None, None] * normal_noise(clean, generator, directed)
         known = None
-        if (
-            self.network.uses_known
-            and float(torch.rand((), generator=generator, dtype=FLOAT)) < self.settings.known_share
-        ):
+        if self.network.uses_known and float(uniform((), generator)) < self.settings.known_share:
             known = random_known(clean, generator, directed)
             noisy = torch.where(known > 0, clean, noisy)
         loss = _set_gradients(self.network, _Batch(clean, noisy, sigma, self.law.weight(sigma), known), spread)
@@ -320,16 +377,18 @@ def _set_gradients(network: Any, batch: _Batch, spread: _Map) -> float:
 
 def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> None:
     # The average forgets its beginning: over n steps it reaches back a tenth of them, and a thousand at most.
-    share = 1 - min(_AVERAGING, n_steps / (n_steps + 10))
+    share = 1 - min(0.999, n_steps / (n_steps + 10))
     with torch.no_grad():
         for name, value in network.state_dict().items():
             averaged[name].lerp_(value, share)
 
 
 def _fixed_validation(network: Any, validation: Sequence[FloatArray], law: NoiseLaw, seed: int) -> list[_Batch]:
+    """Noisy validation graphs, the same ones at every epoch, so that losses compare."""
     generator = seeded_generator(seed)
     held_out: list[_Batch] = []
-    n_draws = min(_VALIDATION_DRAWS, max(1, _VALIDATION_GRAPHS // max(1, len(validation))))
+    # Up to four noise draws for each graph, as long as this makes no more than 500 noisy graphs.
+    n_draws = min(4, max(1, 500 // max(1, len(validation))))
     for n_nodes, members in bucket_by_size(validation, torch.device("cpu")).items():
         clean = members.repeat(n_draws, 1, 1)
         sigma = law.draw(len(clean), generator)

@@ -455,9 +455,10 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         GraphPriorScore
             A fitted prior with `architecture="edp-gnn"`. The size of its training graphs is not on record.
         """
-        settings, state, sigmas = read_edpgnn_checkpoint(path)
+        settings, weights = read_edpgnn_checkpoint(path)
+        sigmas = settings["sigmas"]
         prior = cls("edp-gnn", n_levels=len(sigmas), sigma_max=sigmas[0], sigma_min=sigmas[-1])
-        restore_edpgnn(prior, settings, state, sigmas)
+        restore_edpgnn(prior, settings, weights)
         try:
             prior._check_answers()
         except ValueError as error:

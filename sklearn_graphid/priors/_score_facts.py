@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import check_device
@@ -96,12 +95,12 @@ def restore_facts(prior: Any, weights: Arrays, facts: Mapping[str, Any]) -> None
     prior.n_iter_ = check_integer(facts.get("n_iter", n_epochs), "'n_iter'", 0, _MOST_EPOCHS_IN_ALL)
 
 
-def restore_edpgnn(prior: Any, settings: Mapping[str, Any], state: Mapping[str, Tensor], sigmas: list[float]) -> None:
+def restore_edpgnn(prior: Any, settings: dict[str, Any], weights: Arrays) -> None:
     """Set the fitted attributes of a prior from a published checkpoint, which has no record of its training."""
     prior.architecture_ = "edp-gnn"
-    prior.network_settings_ = {"sigmas": sigmas, **{name: settings[name] for name in settings if name != "n_levels"}}
-    prior.sigmas_ = np.array(sigmas)
-    prior.weights_ = {f"network.{name}": value.cpu().numpy().copy() for name, value in state.items()}
+    prior.network_settings_ = settings
+    prior.sigmas_ = np.array(settings["sigmas"])
+    prior.weights_ = weights
     prior.loss_history_ = {"training": [], "validation": [], "seconds": []}
     prior.n_iter_ = 0
     prior.size_range_ = ANY_SIZE

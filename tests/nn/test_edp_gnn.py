@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import re
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sklearn_graphid.nn._edp_gnn import EDPGNN
-from sklearn_graphid.nn._edp_gnn_checkpoint import read_edpgnn_checkpoint
+from sklearn_graphid.nn import EDPGNN, read_edpgnn_checkpoint, restore_network
 
 REFERENCE = Path(__file__).parents[2].parent / "shared" / "reference"
 SMALL: dict[str, Any] = {
@@ -108,12 +104,11 @@ def test_score_is_the_specification_read_literally(config):
 @pytest.mark.parametrize("level", [0, 4, 9])
 @pytest.mark.parametrize("name", ["grids", "deezer_ego_nets"])
 def test_published_weights_give_the_published_scores(name, level):
-    config, state, sigmas = read_edpgnn_checkpoint(REFERENCE / f"edp_gnn_{name}.pth")
-    network = EDPGNN(**config).eval()
-    network.load_state_dict(state)
+    settings, weights = read_edpgnn_checkpoint(REFERENCE / f"edp_gnn_{name}.pth")
+    network = restore_network("edp-gnn", settings, weights).network
     with np.load(REFERENCE / f"edp_gnn_{name}_expected.npz") as file:
         expected = dict(file)
-    np.testing.assert_allclose(sigmas, expected["sigmas"], atol=1e-8)  # stored with eight digits
+    np.testing.assert_allclose(settings["sigmas"], expected["sigmas"], atol=1e-8)  # stored with eight digits
     inputs = [key for key in expected if key.startswith("input") and key.endswith(f"level{level}")]
     assert len(inputs) == 3
     for key in inputs:
@@ -238,164 +233,3 @@ def test_linear_weights_are_uniform_within_the_bound_of_torch():
     assert weight.abs().max() <= bound
     # 3,200 uniform numbers: the mean square is bound^2 / 3 with a relative standard error of .016.
     assert weight.square().mean().item() == pytest.approx(bound**2 / 3, rel=0.08)
-
-
-# Reading checkpoints.
-
-
-def published_name(name: str) -> str:
-    """The name that the published state dict has for one of ours, written apart from the reader."""
-    place = {"first": "0", "second": "1", "last": "2"}
-    level_layer = re.fullmatch(r"(layers\.\d+\.pair_mlp|readout)\.(first|second|last)\.(\w+)", name)
-    if level_layer:
-        room, position, field = level_layer.groups()
-        field = {
-            "weight": "linears.{}.weight",
-            "bias": "linears.{}.bias",
-            "level_gain": "cond_layers.{}.gain",
-            "level_bias": "cond_layers.{}.bias",
-            "norm_gain": "batch_norms.{}.weight",
-            "norm_bias": "batch_norms.{}.bias",
-            "running_mean": "batch_norms.{}.running_mean",
-            "running_variance": "batch_norms.{}.running_var",
-        }[field].format(place[position])
-        room = room.replace("readout", "final_read_score").replace("pair_mlp", "translate_mlp")
-        return f"{room}.{field}".replace("layers.", "gnn_list.", int(room.startswith("layers")))
-    name = name.replace("layers.", "gnn_list.").replace(".gin.", ".multi_channel_gnn_module.")
-    name = re.sub(r"steps\.(\d+)\.first", r"layers.\1.linears.0", name)
-    name = re.sub(r"steps\.(\d+)\.last", r"layers.\1.linears.1", name)
-    name = re.sub(r"readouts\.(\d+)\.first", r"linear_prediction.\1.0", name)
-    name = re.sub(r"readouts\.(\d+)\.last", r"linear_prediction.\1.2", name)
-    return name.replace("epsilon", "eps")
-
-
-def make_checkpoint(network: EDPGNN) -> dict[str, Any]:
-    """What the published training would have saved for a network of the sizes in SMALL."""
-    model = {}
-    for name, value in network.state_dict().items():
-        by_level = ".level_" in name
-        model[published_name(name)] = value.flip(0).unsqueeze(1) if by_level else value
-    model["gnn_list.0.translate_mlp.batch_norms.0.num_batches_tracked"] = torch.tensor(5)
-    widths = {"channel_num_list": [3, 2], "feature_nums": [5, 5], "gnn_hidden_num_list": [4, 4]}
-    return {
-        "model": model,
-        "sigma_list": [0.1, 0.2, 0.5],
-        "config": {"model": {"models": {"model_1": widths}}, "dataset": {"in_feature": 1}},
-        "test_loss": np.float64(3.0),
-        "test_loss_item": np.arange(3.0),
-    }
-
-
-def test_checkpoint_is_read_with_levels_in_descending_order(tmp_path):
-    network = make_network().float()
-    torch.save(make_checkpoint(network), tmp_path / "saved.pth")
-    config, state, sigmas = read_edpgnn_checkpoint(tmp_path / "saved.pth")
-    assert config == SMALL
-    assert sigmas == [0.5, 0.2, 0.1]
-    torch.testing.assert_close(state, dict(network.state_dict()), rtol=0, atol=0)
-
-
-def without_sigmas(checkpoint: dict[str, Any]) -> None:
-    del checkpoint["sigma_list"]
-
-
-def with_descending_sigmas(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"].reverse()
-
-
-def with_numpy_sigmas(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"] = np.array(checkpoint["sigma_list"])
-
-
-def without_widths(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"] = {}
-
-
-def with_unequal_widths(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4, 8]
-
-
-def with_other_width(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["feature_nums"] = [6, 6]
-
-
-def with_other_depth(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4]
-
-
-def with_fewer_levels(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"].pop()
-
-
-def with_an_array_for_a_tensor(checkpoint: dict[str, Any]) -> None:
-    checkpoint["model"]["gnn_list.0.multi_channel_gnn_module.eps"] = np.zeros(2)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "complaint"),
-    [
-        (without_sigmas, "no entry 'sigma_list'"),
-        (with_descending_sigmas, "ascending"),
-        (with_numpy_sigmas, "list of positive numbers"),
-        (without_widths, "no entry 'config/model/models'"),
-        (with_unequal_widths, "widths do not fit"),
-        (with_other_width, "has shape"),
-        (with_other_depth, "missing or in excess"),
-        (with_fewer_levels, "has shape"),
-        (with_an_array_for_a_tensor, "not a dense tensor"),
-    ],
-)
-def test_spoilt_checkpoint_is_refused_by_path_and_reason(tmp_path, spoil, complaint):
-    checkpoint = make_checkpoint(make_network())
-    spoil(checkpoint)
-    path = tmp_path / "spoilt.pth"
-    torch.save(checkpoint, path)
-    with pytest.raises(ValueError, match=complaint) as refusal:
-        read_edpgnn_checkpoint(path)
-    assert str(path) in str(refusal.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"some text", pickle.dumps([1, 2], protocol=2), b"PK\x03\x04"])
-def test_foreign_bytes_are_refused_by_path(tmp_path, content):
-    path = tmp_path / "foreign.pth"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"foreign\.pth"):
-        read_edpgnn_checkpoint(path)
-
-
-def test_missing_file_is_reported_as_missing(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_edpgnn_checkpoint(tmp_path / "nowhere.pth")
-
-
-class Malicious:
-    """Unpickling this runs a command that creates a file."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.system, (f"touch {self.target}",)
-
-
-@pytest.mark.parametrize("bare_pickle", [False, True])
-def test_malicious_checkpoint_is_refused_and_does_not_run(tmp_path, bare_pickle):
-    path, target = tmp_path / "malicious.pth", tmp_path / "was_here"
-    checkpoint = make_checkpoint(make_network()) | {"test_loss": Malicious(target)}
-    if bare_pickle:
-        path.write_bytes(pickle.dumps(checkpoint["test_loss"], protocol=2))
-    else:
-        torch.save(checkpoint, path)
-    with pytest.raises(ValueError, match=r"malicious\.pth"):
-        read_edpgnn_checkpoint(path)
-    assert not target.exists()
-
-
-@pytest.mark.parametrize("valid", [False, True])
-def test_reading_neither_uses_nor_changes_what_the_caller_allows_torch_to_load(tmp_path, valid):
-    torch.save(make_checkpoint(make_network()) if valid else {"model": Path()}, tmp_path / "saved.pth")
-    with torch.serialization.safe_globals([np.dtype, np.ndarray, type(Path())]):
-        before = set(torch.serialization.get_safe_globals())
-        with nullcontext() if valid else pytest.raises(ValueError, match=r"asks for pathlib.*allow-list"):
-            read_edpgnn_checkpoint(tmp_path / "saved.pth")
-        assert set(torch.serialization.get_safe_globals()) == before
