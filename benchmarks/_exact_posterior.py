@@ -1,92 +1,213 @@
-"""Random systems of a few nodes, and their posterior by enumeration of all graphs on the unknown pairs."""
+"""The exact posterior of small systems: all graphs on the unknown pairs are tried, and all else is integrated out.
+
+Given the graph, outputs are linear in all parameters of a filter but one at most: heat's time, or a_1 of ARMA(1, 0).
+The linear ones have a Gaussian prior, so that their integral is a formula; the other one and an unknown noise level are
+on a grid. What is left is the probability of every graph. Tests and benchmarks share this module, and it shares no code
+with the samplers: filters are written in numpy once more.
+
+An edge from j to i is the entry A[i, j], and an operator H (nodes, nodes) makes the outputs H x.
+"""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import fisk, norm
+from scipy.stats import fisk
 
-from sklearn_graphid import ErdosRenyiPrior, StochasticBlockPrior, System
-from sklearn_graphid.datasets import hide_edges, make_system
-from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.priors._trust import density_from_known  # its law is part of the model
-from sklearn_graphid.samplers._theta import _PRIOR_WIDTH  # of theta, relative to the gain: part of the model
-
-SEED = 20_180_418
-THETA_GRID = np.linspace(0, HeatDiffusionFilter().theta_max, 2001)[1:]  # the prior vanishes at zero
-LOG_NOISE_GRID = np.linspace(np.log(0.05), np.log(20), 240)
+from sklearn_graphid import ErdosRenyiPrior, KnownEdges, StochasticBlockPrior
+from sklearn_graphid.filters import ARMAFilter, GraphFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.priors import GraphPrior
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
+# The priors, as docs/method.md has them.
+THETA_WIDTH = 3.0  # of the Gaussian prior of theta, relative to the gain from inputs to outputs
+DENSITY_BEFORE = np.array([0.5, 1.5])  # an unknown density has a Beta law: edges and non-edges seen before
 
-class Kind(NamedTuple):
-    """A family of random systems."""
-
-    number: int  # part of the seed
-    filter: PolynomialFilter | HeatDiffusionFilter
-    prior: ErdosRenyiPrior | StochasticBlockPrior
-    n_nodes: int
-    unknown: float  # share of the pairs
-    n_experiments: int
-    input_scale: float
-    theta_scale: float | None  # standard deviation of a polynomial's coefficients
-    noise_range: tuple[float, float] = (1.0, 1.0)
-
-    @property
-    def name(self) -> str:
-        """What tables call the filter."""
-        return "heat" if isinstance(self.filter, HeatDiffusionFilter) else "polynomial"
-
-    def edge_probability(self) -> Array:
-        """Of every pair, under the prior."""
-        if isinstance(self.prior, ErdosRenyiPrior):
-            return np.full((self.n_nodes, self.n_nodes), self.prior.p)
-        labels = np.asarray(self.prior.labels)
-        return np.asarray(self.prior.probabilities, dtype=float)[np.ix_(labels, labels)]
+# Grids: a step is at most about a standard deviation, which the trapezoid rule needs no finer.
+_LOG_NOISE_STEP = 0.05
+LOG_NOISE_GRID = np.log(0.05) + _LOG_NOISE_STEP * np.arange(120)
+N_TIMES = 540  # of heat, evenly in logarithms
+N_VALUES_OF_A = 2000  # of ARMA(1, 0), whose posterior has poles
+_CELL = 12**-0.5  # standard deviation of what is spread evenly over a cell of width one
+_NUMBERS_AT_ONCE = 2**22
 
 
 def heat_law(filter: HeatDiffusionFilter) -> Any:
-    """The prior of heat's theta: log-logistic with the quartiles that the filter names."""
+    """Return the prior of heat's theta: log-logistic with the quartiles that the filter names."""
     low, high = filter.initial_low, filter.initial_high
     return fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high))
 
 
-def make_case(kind: Kind, index: int) -> System:
-    """Draw a graph from the prior, theta and the noise level from their laws, and simulate."""
-    drawing, hiding, simulating = np.random.SeedSequence([SEED, kind.number, index]).generate_state(3)
-    rng = np.random.default_rng(drawing)
-    upper = np.triu(rng.random((kind.n_nodes, kind.n_nodes)) < kind.edge_probability(), 1)
-    adjacency = (upper | upper.T).astype(float)
-    if isinstance(kind.filter, HeatDiffusionFilter):
-        law = heat_law(kind.filter)
-        theta = law.ppf(rng.random(1) * law.cdf(kind.filter.theta_max))
-    else:
-        theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
-    noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
-    known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
-    settings = {"n_experiments": kind.n_experiments, "input_scale": kind.input_scale, "noise_std": noise_std}
-    X, Y = make_system(adjacency, kind.filter, theta, random_state=int(simulating), **settings)
-    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, labels={"true_noise_std": noise_std})
+def all_graphs(known: KnownEdges) -> Array:
+    """Return zeros and ones (graphs, unknown pairs) for all graphs on the unknown pairs."""
+    return np.array(list(itertools.product((0.0, 1.0), repeat=known.n_unknown)))
 
 
-def true_noise_std(system: System) -> float:
-    """The noise level that a system was simulated with."""
-    return float((system.labels or {})["true_noise_std"])
+def log_odds_of_pairs(prior: GraphPrior | None, known: KnownEdges) -> Array:
+    """Return the log-odds of the unknown pairs under a prior of independent pairs; zeros for None."""
+    rows, columns = known.unknown_pairs()
+    if isinstance(prior, ErdosRenyiPrior) and prior.p is not None:
+        return np.full(len(rows), special.logit(prior.p))
+    if isinstance(prior, StochasticBlockPrior):
+        labels = np.asarray(prior.labels)
+        return np.asarray(special.logit(np.asarray(prior.probabilities, dtype=float)[labels[rows], labels[columns]]))
+    return np.zeros(len(rows))
 
 
-# The exact posterior. Every function works on all graphs (the first axis) and on a grid (the second).
+@dataclass(frozen=True)
+class SmallSystem:
+    """What a sampler is told of a small system.
+
+    Parameters
+    ----------
+    filter : GraphFilter
+        A polynomial of the adjacency, heat, a steady state or ARMA(1, 0).
+    X, Y : ndarray (experiments, nodes)
+        Inputs and outputs; nan where nothing was measured.
+    known : KnownEdges
+        The known pairs.
+    log_odds : ndarray (unknown pairs,)
+        Of edges, a priori and by what else is known of single pairs.
+    has_unknown_density : bool
+        Whether the share of edges is unknown as well, see `log_prior`.
+    noise_std : float or None
+        None: unknown, under the prior 1 / variance.
+    relative_noise : ndarray (nodes,) or float
+        By which the noise level of each node is larger.
+    has_offsets : bool
+        Whether every node has an offset with a flat prior, which takes the means from the data. They are complete then.
+    temperature : float
+        The posterior's logarithm is divided by it.
+    truth : tuple of ndarray (parameters,) and float, or None
+        True theta and noise level, where they are to be compared with their posterior.
+    """
+
+    filter: GraphFilter
+    X: Array
+    Y: Array
+    known: KnownEdges
+    log_odds: Array
+    has_unknown_density: bool = False
+    noise_std: float | None = None
+    relative_noise: Array | float = 1.0
+    has_offsets: bool = False
+    temperature: float = 1.0
+    truth: tuple[Array, float] | None = None
+
+    @property
+    def inputs(self) -> Array:
+        """The inputs, less what offsets take away."""
+        return np.asarray(self.X - self.X.mean(0)) if self.has_offsets else self.X
+
+    @property
+    def outputs(self) -> Array:
+        """The outputs likewise."""
+        return np.asarray(self.Y - self.Y.mean(0)) if self.has_offsets else self.Y
+
+    @property
+    def n_free(self) -> int:
+        """How many outputs were measured, without those that determine the offsets."""
+        return int((~np.isnan(self.Y)).sum()) - self.has_offsets * self.Y.shape[1]
+
+    @property
+    def theta_width(self) -> float:
+        """Standard deviation of theta's Gaussian prior."""
+        return float(THETA_WIDTH * np.sqrt(np.nanmean(self.outputs**2) / (self.inputs**2).mean()))
+
+    @property
+    def variances(self) -> Array:
+        """The noise's variance, or a grid that is even in logarithms, where the prior is flat."""
+        return np.exp(2 * LOG_NOISE_GRID) if self.noise_std is None else np.array([self.noise_std**2])
+
+    def log_prior(self, bits: Array) -> Array:
+        """Log-probabilities (graphs,) of graphs (graphs, unknown pairs), up to a constant.
+
+        An unknown density has a Beta law; if edges and non-edges are known, then with even odds that of a random
+        sample, which the known pairs are counted into.
+        """
+        log_prior = bits @ self.log_odds
+        if not self.has_unknown_density:
+            return np.asarray(log_prior)
+        counts = np.stack([bits.sum(1), (1 - bits).sum(1)])
+        known = self.known.known_pairs().gather(self.known.values)
+        seen = np.array([known.sum(), (1 - known).sum()])
+        laws = [DENSITY_BEFORE, DENSITY_BEFORE + (seen if seen.all() else 0.0)]
+        evidence = [special.betaln(*(counts + law[:, None])) - special.betaln(*law) for law in laws]
+        return np.asarray(log_prior + np.logaddexp(*evidence))
+
+    def parameter_grid(self) -> tuple[Array, Array, Array]:
+        """Values of the parameter that outputs are not linear in, log-weights by its prior, and steps, (grid,) each."""
+        filter = self.filter
+        if isinstance(filter, HeatDiffusionFilter) and filter.fixed:
+            return np.array([filter.fixed["theta"]]), np.zeros(1), np.zeros(1)
+        if isinstance(filter, HeatDiffusionFilter):
+            times = np.geomspace(1e-3, filter.theta_max, N_TIMES)
+            return times, heat_law(filter).logpdf(times), np.gradient(times)
+        if isinstance(filter, ARMAFilter):
+            # Steps in proportion to a_1 far from zero, and even ones near it.
+            a = 0.3 * np.sinh(np.linspace(-1, 1, N_VALUES_OF_A) * np.arcsinh(5 * self.theta_width / 0.3))
+            return a, -0.5 * (a / self.theta_width) ** 2, np.gradient(a)
+        return np.full(1, np.nan), np.zeros(1), np.ones(1)
+
+    def linear_parameters(self) -> Array:
+        """The values of the parameters that outputs are linear in, nan where they are free; for heat, a factor of 1."""
+        if isinstance(self.filter, HeatDiffusionFilter):
+            return np.ones(1)
+        names = self.filter.parameter_names()[: 1 if isinstance(self.filter, ARMAFilter) else None]
+        return np.array([(self.filter.fixed or {}).get(name, np.nan) for name in names])
+
+    def of_graphs(self, graphs: Array) -> GivenGraphs:
+        """Integrate all else out, for graphs (graphs, nodes, nodes) whose edges may have any strengths."""
+        values, log_weight, step = self.parameter_grid()
+        n_cells = len(values) * max(len(self.variances), self.Y.size * len(self.linear_parameters()))
+        parts = np.array_split(graphs, max(1, len(graphs) * n_cells // _NUMBERS_AT_ONCE))
+        done = [self._of_some_graphs(part, values, log_weight, step) for part in parts if len(part)]
+        return GivenGraphs(*map(np.concatenate, zip(*done, strict=True)))
+
+    def _of_some_graphs(self, graphs: Array, values: Array, log_weight: Array, step: Array) -> GivenGraphs:
+        variance = self.variances
+        regression = Regression.of(self, operators(self.filter, graphs[:, None], values))
+        log_density = regression.log_density(variance, self.temperature)  # (graphs, grid, variances)
+        log_density += (log_weight / self.temperature + np.log(np.maximum(step, 1e-300)) * (len(step) > 1))[:, None]
+        log_evidence = special.logsumexp(log_density, axis=(1, 2))
+        weight = np.exp(log_density - log_evidence[:, None, None])
+        mean, spread = regression.parameters(variance, self.temperature)
+        is_on_grid = isinstance(self.filter, HeatDiffusionFilter | ARMAFilter)  # the last parameter
+        n_linear, of_values, of_levels = self.filter.n_parameters() - is_on_grid, weight.sum(2), weight.sum(1)
+        theta = np.einsum("mgv,mgvp->mp", weight, mean[..., :n_linear])
+        if is_on_grid:
+            theta = np.column_stack([theta, of_values @ values])
+        theta_below, noise_below = np.full_like(theta, np.nan), np.full(len(theta), np.nan)
+        if self.truth is not None:
+            true_theta, true_noise_std = self.truth
+            below = _below(true_theta[:n_linear], mean[..., :n_linear], spread[..., :n_linear])
+            theta_below[:, :n_linear] = np.einsum("mgv,mgvp->mp", weight, below)
+            if is_on_grid:  # a value of the grid stands for its cell
+                theta_below[:, -1] = of_values @ _below(true_theta[-1], values, step * _CELL)
+            noise_below = of_levels @ _below(np.log(true_noise_std), 0.5 * np.log(variance), _LOG_NOISE_STEP * _CELL)
+        return GivenGraphs(log_evidence, theta, of_levels @ variance, theta_below, noise_below)
 
 
-class Terms(NamedTuple):
-    """What is known of the posterior before the graphs are weighed against one another."""
+def _below(value: Array | float, mean: Array, spread: Array | float) -> Array:
+    """Probability that a Gaussian number is below a value; one half where it is the value without doubt."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(special.ndtr((value - mean) / spread))
 
-    log_evidence: Array  # (graphs, grid), up to a constant
-    theta_below: Array  # (graphs, grid, parameters), the probability that theta is below the truth
-    noise_below: Array  # (graphs, grid), likewise the noise level
+
+class GivenGraphs(NamedTuple):
+    """What is known of all else, given each graph."""
+
+    log_evidence: Array  # (graphs,) up to a constant
+    theta: Array  # (graphs, parameters) posterior mean
+    variance: Array  # (graphs,) posterior mean of the noise's variance
+    theta_below: Array  # (graphs, parameters) probability that theta is below the truth; nan where that is not given
+    noise_below: Array  # (graphs,) likewise the noise level
 
 
 class Posterior(NamedTuple):
@@ -94,175 +215,117 @@ class Posterior(NamedTuple):
 
     bits: Array  # (graphs, unknown pairs)
     probability: Array  # (graphs,)
-    theta_below: Array  # (parameters,)
+    theta: Array  # (parameters,) mean
+    variance: float  # mean of the noise's variance
+    theta_below: Array  # (parameters,) probability that theta is below the truth
     noise_below: float
 
     @property
     def marginals(self) -> Array:
-        """Of the unknown pairs."""
-        return self.probability @ self.bits
+        """Probabilities of the unknown pairs."""
+        return np.asarray(self.probability @ self.bits)
 
 
-def theta_width(system: System) -> float:
-    """Standard deviation of theta's Gaussian prior."""
-    return float(_PRIOR_WIDTH * np.sqrt((system.Y**2).mean() / (system.X**2).mean()))
+def enumerate_graphs(system: SmallSystem) -> Posterior:
+    """Try every graph on the unknown pairs."""
+    bits = all_graphs(system.known)
+    bits = bits[have_steady_states(system.filter, system.known.fill(bits))]
+    given = system.of_graphs(system.known.fill(bits))
+    return posterior_of(bits, given, system.log_prior(bits) / system.temperature)
 
 
-def polynomial_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
-    """theta is Gaussian given the graph and the noise; the grid is that of the noise level."""
-    powers = [np.broadcast_to(system.X, (len(graphs), *system.X.shape))]
-    while len(powers) < len(system.true_theta):
-        powers.append(powers[-1] @ graphs)
-    return linear_terms(system, np.stack(powers, axis=1), noise_std, temperature)
+def posterior_of(bits: Array, given: GivenGraphs, log_prior: Array) -> Posterior:
+    """Weigh graphs (graphs, unknown pairs) by their evidence and their prior (graphs,)."""
+    probability = special.softmax(given.log_evidence + log_prior)
+    theta, variance, theta_below, noise_below = (probability @ part for part in given[1:])
+    return Posterior(bits, probability, theta, float(variance), theta_below, float(noise_below))
 
 
-def linear_terms(system: System, designs: Array, noise_std: float | None, temperature: float) -> Terms:
-    """The same for any outputs that are linear in theta; designs are (graphs, parameters, experiments, nodes)."""
-    design = designs.reshape(*designs.shape[:2], -1).mT
-    outputs = system.Y.ravel()
-    variance = np.exp(2 * LOG_NOISE_GRID) if noise_std is None else np.array([noise_std**2])
-    gram = (design.mT @ design)[:, None] / variance[:, None, None]
-    covariance = np.linalg.inv(gram + np.eye(design.shape[2]) / theta_width(system) ** 2)
-    slope = (outputs @ design)[:, None] / variance[:, None]
-    mean = (covariance @ slope[..., None])[..., 0]
-    exponent = -0.5 * (outputs @ outputs / variance - (slope * mean).sum(2)) - 0.5 * len(outputs) * np.log(variance)
-    # 1 / temperature multiplies all that stands in the exponent, theta's prior included, before the integral.
-    log_evidence = exponent / temperature + 0.5 * np.linalg.slogdet(covariance)[1]
-    spread = np.sqrt(temperature * np.diagonal(covariance, axis1=2, axis2=3))
-    return Terms(
-        log_evidence,
-        theta_below=special.ndtr((system.true_theta - mean) / spread),
-        noise_below=np.broadcast_to(_below(0.5 * np.log(variance), np.log(true_noise_std(system))), log_evidence.shape),
-    )
-
-
-def heat_terms(system: System, graphs: Array, noise_std: float | None, temperature: float) -> Terms:
-    """The grid is that of theta; the prior 1 / variance makes the law of the variance an inverse gamma law."""
-    eigenvalues, vectors = np.linalg.eigh(graphs.sum(2)[..., None] * np.eye(graphs.shape[1]) - graphs)
-    inputs, outputs = system.X @ vectors, system.Y @ vectors
-    decay = np.exp(-THETA_GRID[:, None] * eigenvalues[:, None])  # (graphs, grid, nodes)
-    crossed, squared = (inputs * outputs).sum(1)[:, None], (inputs**2).sum(1)[:, None]
-    squares = (system.Y**2).sum() - (2 * decay * crossed - decay**2 * squared).sum(2)
-    shape = 0.5 * system.Y.size
-    if noise_std is None:
-        log_density = -shape * np.log(squares)
-        noise_below = special.gammaincc(shape, 0.5 * squares / true_noise_std(system) ** 2)
-    else:
-        log_density = -0.5 * squares / noise_std**2
-        noise_below = np.full_like(squares, 0.5)
-    log_density += heat_law(HeatDiffusionFilter()).logpdf(THETA_GRID)
-    theta_below = np.broadcast_to(_below(THETA_GRID, system.true_theta[0])[:, None], (*squares.shape, 1))
-    return Terms(log_density / temperature, theta_below, noise_below)
-
-
-def _below(grid: Array, value: float) -> Array:
-    """Share of every grid point's cell that lies below the value."""
-    return np.clip((value - grid) / np.gradient(grid) + 0.5, 0, 1) if len(grid) > 1 else np.full(1, 0.5)
-
-
-def enumerate_graphs(
-    kind: Kind, system: System, noise_std: float | None, temperature: float = 1.0, even_odds: bool = False
-) -> Posterior:
-    """Try every graph on the unknown pairs; with even odds every graph is as likely as any other a priori."""
-    bits = np.array(list(itertools.product((0.0, 1.0), repeat=system.known_mask.n_unknown)))
-    evidence = heat_terms if kind.name == "heat" else polynomial_terms
-    terms = evidence(system, system.known_mask.fill(bits), noise_std, temperature)
-    odds = special.logit(kind.edge_probability()[system.known_mask.unknown_pairs()])
-    log_prior = np.zeros(len(bits)) if even_odds else bits @ odds
-    log_posterior = terms.log_evidence + log_prior[:, None] / temperature
-    weights = np.exp(log_posterior - special.logsumexp(log_posterior))
-    theta_below = (weights[..., None] * terms.theta_below).sum((0, 1))
-    return Posterior(bits, weights.sum(1), theta_below, float((weights * terms.noise_below).sum()))
-
-
-# Five nodes, every kind of filter, and what is unknown by default: the density of the pairs, theta and the noise level.
-
-FILTERS: dict[str, PolynomialFilter | HeatDiffusionFilter | SteadyStateFilter | ARMAFilter] = {
-    "order one": PolynomialFilter(1),
-    "order two": PolynomialFilter(2),
-    "heat": HeatDiffusionFilter(),
-    "steady state": SteadyStateFilter(),
-    "steady state, ground": SteadyStateFilter(ground=0),
-    "steady state, leak": SteadyStateFilter(leak=0.5),
-    "ARMA(1, 0)": ARMAFilter(1, 0),
-}
-_N_NODES, _TRUE_DENSITY = 5, 0.4
-_OUTPUT_RMS = 5.0  # in the middle of what the grid of noise levels holds
-_THETA_STD = 0.5  # of the true parameters, where the filter has no prior of its own
-_N_VALUES_OF_A = 2000
-
-
-def make_default_case(name: str, index: int) -> System:
-    """Draw a graph, theta, the number of experiments, what is known and the noise level, and simulate."""
-    filter, number = FILTERS[name], 100 + list(FILTERS).index(name)
-    rng = np.random.default_rng([SEED, number, index])
-    adjacency = _random_graph(rng)
-    while not has_outputs(filter, adjacency[None])[0]:
-        adjacency = _random_graph(rng)
-    law = heat_law(filter) if isinstance(filter, HeatDiffusionFilter) else norm(0, _THETA_STD)
-    theta = law.ppf(rng.random(filter.n_parameters()) * law.cdf(HeatDiffusionFilter().theta_max))
-    known = hide_edges(adjacency, rng.uniform(0.5, 0.9), random_state=int(rng.integers(2**31)))
-    seed, n_experiments = int(rng.integers(2**31)), int(rng.integers(2, 11))
-    X, exact = make_system(adjacency, filter, theta, n_experiments, noise_std=0, random_state=seed)
-    scale = _OUTPUT_RMS / np.sqrt((exact**2).mean())
-    noise_std = _OUTPUT_RMS * float(np.exp(rng.uniform(*np.log((0.1, 1.0)))))
-    Y = scale * exact + noise_std * rng.normal(size=exact.shape)
-    labels = {"true_noise_std": noise_std, "filter": name}
-    return System(scale * X, Y, known, true_adjacency=adjacency, true_theta=theta, labels=labels)
-
-
-def _random_graph(rng: np.random.Generator) -> Array:
-    upper = np.triu(rng.random((_N_NODES, _N_NODES)) < _TRUE_DENSITY, 1)
-    return (upper | upper.T).astype(float)
-
-
-def has_outputs(filter: Any, graphs: Array) -> Array:
-    """Which graphs have any: a steady state without a leak has none on a graph that is in pieces."""
+def have_steady_states(filter: GraphFilter, graphs: Array) -> Any:
+    """Return which graphs have outputs: a steady state without a leak has none on a graph that is in pieces."""
     if not isinstance(filter, SteadyStateFilter) or filter.leak:
         return np.ones(len(graphs), dtype=bool)
     return np.array([connected_components(graph, directed=False)[0] == 1 for graph in graphs])
 
 
-def enumerate_default_case(system: System) -> tuple[Array, Array]:
-    """All graphs (graphs, unknown pairs) and their probabilities (graphs,), with all else integrated out."""
-    filter, known = FILTERS[(system.labels or {})["filter"]], system.known_mask
-    bits = np.array(list(itertools.product((0.0, 1.0), repeat=known.n_unknown)))
-    bits = bits[has_outputs(filter, known.fill(bits))]
-    graphs = known.fill(bits)
+# Filters
+
+
+def operators(filter: GraphFilter, matrices: Array, values: Array) -> Array:
+    """Return operators (..., parameters, nodes, nodes), one for each parameter that outputs are linear in.
+
+    Matrices (..., nodes, nodes) and values (...) of the other parameter, if there is one, are broadcast.
+    """
+    identity = np.eye(matrices.shape[-1])
+    if isinstance(filter, PolynomialFilter):
+        powers = [np.broadcast_to(identity, matrices.shape)]
+        for _ in range(filter.order):
+            powers.append(powers[-1] @ matrices)
+        return np.stack(powers, -3)
+    values = values[..., None, None]
+    if isinstance(filter, ARMAFilter):
+        return np.linalg.inv(identity + values * matrices)[..., None, :, :]
+    laplacian = matrices.sum(-1)[..., None] * identity - matrices
     if isinstance(filter, HeatDiffusionFilter):
-        log_evidence = special.logsumexp(heat_terms(system, graphs, None, 1.0).log_evidence, axis=1)
-    elif isinstance(filter, ARMAFilter):
-        log_evidence = np.array([arma_evidence(system, graph) for graph in graphs])
-    elif isinstance(filter, SteadyStateFilter):
-        terms = linear_terms(system, steady_states(filter, system.X, graphs)[:, None], None, 1.0)
-        log_evidence = special.logsumexp(terms.log_evidence, axis=1)
-    else:
-        log_evidence = special.logsumexp(polynomial_terms(system, graphs, None, 1.0).log_evidence, axis=1)
-    log_weight, edges, non_edges = (part[:, None] for part in density_from_known(known))
-    n_edges = bits.sum(1)
-    of_laws = special.betaln(edges + n_edges, non_edges + bits.shape[1] - n_edges) - special.betaln(edges, non_edges)
-    return bits, special.softmax(log_evidence + special.logsumexp(log_weight + of_laws, axis=0))
-
-
-def steady_states(filter: SteadyStateFilter, inputs: Array, graphs: Array) -> Array:
-    """Potentials (graphs, experiments, nodes)."""
-    matrices = graphs.sum(2)[..., None] * np.eye(_N_NODES) - graphs + filter.leak * np.eye(_N_NODES)
+        return exponential(-values * laplacian)[..., None, :, :]
+    conductance = laplacian + filter.leak * identity
     if filter.ground is not None:
-        matrices[:, filter.ground] = matrices[:, :, filter.ground] = 0
-    return inputs @ np.linalg.pinv(matrices, hermitian=True)
+        conductance[..., filter.ground, :] = conductance[..., :, filter.ground] = 0
+    return np.linalg.pinv(conductance, rcond=1e-10)[..., None, :, :]
 
 
-def arma_evidence(system: System, graph: Array) -> float:
-    """b_0 is Gaussian given a_1 and the noise, which are on a grid; outputs are b_0 (I + a_1 A)^-1 times the inputs."""
-    width = theta_width(system)
-    # Steps in proportion to a_1 far from zero, and even ones near it.
-    a = 0.3 * np.sinh(np.linspace(-1, 1, _N_VALUES_OF_A) * np.arcsinh(5 * width / 0.3))
-    eigenvalues, vectors = np.linalg.eigh(graph)
-    inputs, outputs = system.X @ vectors, system.Y @ vectors
-    response = 1 / (1 + a[:, None] * eigenvalues)
-    gram, cross = response**2 @ (inputs**2).sum(0), response @ (inputs * outputs).sum(0)
-    variance = np.exp(2 * LOG_NOISE_GRID[::4])[:, None]
-    precision = gram / variance + width**-2
-    exponent = -0.5 * ((system.Y**2).sum() / variance - (cross / variance) ** 2 / precision)
-    log_density = exponent - 0.5 * system.Y.size * np.log(variance) - 0.5 * np.log(precision)
-    return float(special.logsumexp(log_density - 0.5 * (a / width) ** 2 + np.log(np.gradient(a))))
+def exponential(matrices: Array) -> Array:
+    """Return exp of matrices (..., nodes, nodes), by scaling and squaring of Taylor's polynomial."""
+    norm = np.abs(matrices).sum(-1).max(initial=1e-3)
+    n_squarings = max(0, int(np.ceil(np.log2(norm / 0.25))))
+    scaled = matrices / 2**n_squarings
+    result = identity = np.broadcast_to(np.eye(matrices.shape[-1]), matrices.shape)
+    for degree in range(9, 0, -1):  # the rest is below 0.25^10 / 10!, which is 3e-13
+        result = identity + scaled @ result / degree
+    for _ in range(n_squarings):
+        result = result @ result
+    return np.asarray(result)
+
+
+class Regression(NamedTuple):
+    """Regression of the outputs on parameters with a Gaussian prior, in the eigenbasis of the Gram matrix."""
+
+    n_free: int  # measurements
+    squares: Array  # (..., ) of the outputs, less what fixed parameters make
+    precision: Array  # (..., free parameters) for noise of one, without the prior's
+    slope: Array  # (..., free parameters)
+    basis: Array  # (..., parameters, free parameters)
+    fixed: Array  # (parameters,) zero where a parameter is free
+    theta_width: float
+
+    @classmethod
+    def of(cls, system: SmallSystem, operators: Array) -> Regression:
+        """Regress on what operators (..., parameters, nodes, nodes) make of the inputs."""
+        is_measured, coefficients = ~np.isnan(system.Y), system.linear_parameters()
+        design = (system.inputs @ operators.swapaxes(-1, -2) / system.relative_noise)[..., is_measured]
+        outputs = (system.outputs / system.relative_noise)[is_measured]
+        is_free, fixed = np.isnan(coefficients), np.nan_to_num(coefficients)
+        outputs = outputs - fixed @ design
+        design = design[..., is_free, :]
+        precision, vectors = np.linalg.eigh(design @ design.swapaxes(-1, -2))
+        slope = (vectors.swapaxes(-1, -2) @ (design @ outputs[..., None]))[..., 0]
+        basis = np.eye(len(fixed))[:, is_free] @ vectors
+        return cls(system.n_free, (outputs**2).sum(-1), precision, slope, basis, fixed, system.theta_width)
+
+    def log_density(self, variance: Array, temperature: float = 1.0) -> Array:
+        """Log-likelihood (..., variances) with the parameters integrated out.
+
+        1 / temperature multiplies all that stands in the exponent, the parameters' prior included, before the integral.
+        """
+        precision = self.precision[..., None, :] / variance[..., None] + self.theta_width**-2
+        explained = ((self.slope[..., None, :] / variance[..., None]) ** 2 / precision).sum(-1)
+        exponent = -0.5 * (self.squares[..., None] / variance - explained + self.n_free * np.log(variance))
+        return np.asarray(exponent / temperature - 0.5 * np.log(precision).sum(-1))
+
+    def parameters(self, variance: Array, temperature: float = 1.0) -> tuple[Array, Array]:
+        """Means and standard deviations (..., variances, parameters)."""
+        precision = self.precision[..., None, :] / variance[..., None] + self.theta_width**-2
+        basis = self.basis[..., None, :, :]
+        mean = (basis @ (self.slope[..., None, :] / variance[..., None] / precision)[..., None])[..., 0]
+        spread = np.sqrt(temperature * (basis**2 @ (1 / precision)[..., None])[..., 0])
+        return mean + self.fixed, spread

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from _exact_posterior import SEED, Array, Kind, Posterior, enumerate_graphs, make_case, true_noise_std
+from _exact_posterior import Array, Posterior, SmallSystem, enumerate_graphs, heat_law, log_odds_of_pairs
 from _results import all_fitted, command_line, publish, table
 from _simulated_truth import KINDS, SimulatedKind, judge, summarise_kind
 from joblib import Parallel, delayed
@@ -46,14 +46,44 @@ from sklearn_graphid import (
     compare_identifiers,
     identify_many,
 )
+from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter
 
+SEED = 20_180_418
 LEVELS = (0.5, 0.9)  # of the credible intervals
 N_BINS = 10  # of ranks, and of edge probabilities
 N_PERFECT = 100  # repetitions of a perfect sampler
 LANGEVIN = {"n_sweeps": 0, "n_levels": 10, "sigma_max": 0.5, "sigma_min": 0.03, "n_steps": 100}
 SHORT_RUN = {"n_levels": 5, "n_steps": 2}
 BLOCKS = [[0.6, 0.15], [0.15, 0.4]]
+
+
+class Kind(NamedTuple):
+    """A family of random systems."""
+
+    number: int  # part of the seed
+    filter: PolynomialFilter | HeatDiffusionFilter
+    prior: ErdosRenyiPrior | StochasticBlockPrior
+    n_nodes: int
+    unknown: float  # share of the pairs
+    n_experiments: int
+    input_scale: float
+    theta_scale: float | None  # standard deviation of a polynomial's coefficients
+    noise_range: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def name(self) -> str:
+        """What tables call the filter."""
+        return "heat" if isinstance(self.filter, HeatDiffusionFilter) else "polynomial"
+
+    def edge_probability(self) -> Array:
+        """Of every pair, under the prior."""
+        if isinstance(self.prior, ErdosRenyiPrior):
+            return np.full((self.n_nodes, self.n_nodes), self.prior.p)
+        labels = np.asarray(self.prior.labels)
+        return np.asarray(self.prior.probabilities, dtype=float)[np.ix_(labels, labels)]
+
+
 ENUMERATED = (
     Kind(1, PolynomialFilter(1), ErdosRenyiPrior(0.3), 4, 0.8, 3, 3.0, 0.5),
     Kind(2, PolynomialFilter(2), StochasticBlockPrior([0, 0, 1, 1, 1], BLOCKS), 5, 0.7, 3, 2.0, 0.5),
@@ -64,6 +94,47 @@ SIMULATED = (
     Kind(5, PolynomialFilter(2), ErdosRenyiPrior(0.4), 6, 0.45, 4, 2.0, 0.5, (0.5, 2.0)),
     Kind(6, HeatDiffusionFilter(), ErdosRenyiPrior(0.4), 6, 0.45, 5, 8.0, None, (0.5, 2.0)),
 )
+
+
+def make_case(kind: Kind, index: int) -> System:
+    """Draw a graph from the prior, theta and the noise level from their laws, and simulate."""
+    drawing, hiding, simulating = np.random.SeedSequence([SEED, kind.number, index]).generate_state(3)
+    rng = np.random.default_rng(drawing)
+    upper = np.triu(rng.random((kind.n_nodes, kind.n_nodes)) < kind.edge_probability(), 1)
+    adjacency = (upper | upper.T).astype(float)
+    if isinstance(kind.filter, HeatDiffusionFilter):
+        law = heat_law(kind.filter)
+        theta = law.ppf(rng.random(1) * law.cdf(kind.filter.theta_max))
+    else:
+        theta = rng.normal(0, kind.theta_scale, kind.filter.n_parameters())
+    noise_std = float(np.exp(rng.uniform(*np.log(kind.noise_range))))
+    known = hide_edges(adjacency, kind.unknown, random_state=int(hiding))
+    settings = {"n_experiments": kind.n_experiments, "input_scale": kind.input_scale, "noise_std": noise_std}
+    X, Y = make_system(adjacency, kind.filter, theta, random_state=int(simulating), **settings)
+    return System(X, Y, known, true_adjacency=adjacency, true_theta=theta, labels={"true_noise_std": noise_std})
+
+
+def true_noise_std(system: System) -> float:
+    """The noise level that a system was simulated with."""
+    return float((system.labels or {})["true_noise_std"])
+
+
+def exact_posterior(
+    kind: Kind, system: System, noise_std: float | None, temperature: float = 1.0, even_odds: bool = False
+) -> Posterior:
+    """Return the posterior by enumeration; with even odds every graph is as likely as any other a priori."""
+    return enumerate_graphs(
+        SmallSystem(
+            kind.filter,
+            system.X,
+            system.Y,
+            system.known_mask,
+            log_odds_of_pairs(None if even_odds else kind.prior, system.known_mask),
+            noise_std=noise_std,
+            temperature=temperature,
+            truth=(system.true_theta, true_noise_std(system)),
+        )
+    )
 
 
 # 1. Edge marginals.
@@ -118,10 +189,10 @@ def targets(kind: Kind, system: System) -> dict[str, Posterior]:
     """The posterior, and what methods that leave something out could aim at instead."""
     noise_std = true_noise_std(system)
     return {
-        "posterior": enumerate_graphs(kind, system, noise_std),
-        "posterior, noise unknown": enumerate_graphs(kind, system, None),
-        "posterior at its temperature": enumerate_graphs(kind, system, noise_std, PAPER_SETTINGS["temperature"]),
-        "posterior without prior": enumerate_graphs(kind, system, noise_std, even_odds=True),
+        "posterior": exact_posterior(kind, system, noise_std),
+        "posterior, noise unknown": exact_posterior(kind, system, None),
+        "posterior at its temperature": exact_posterior(kind, system, noise_std, PAPER_SETTINGS["temperature"]),
+        "posterior without prior": exact_posterior(kind, system, noise_std, even_odds=True),
     }
 
 
@@ -232,7 +303,7 @@ smaller figure, draws in all. Probabilities are too sure by what they are farthe
 def simulate(kind: Kind, index: int) -> dict[str, Any]:
     """Draw a truth, fit, and say where the truth lies in the posterior."""
     system = make_case(kind, index)
-    exact = enumerate_graphs(kind, system, noise_std=None)
+    exact = exact_posterior(kind, system, noise_std=None)
     # Chains with one seed for all systems would draw the same numbers, and the ranks would share their chance.
     identifier = LangevinSystemIdentifier(kind.filter, kind.prior, random_state=index, **SHORT_RUN)
     (fitted,) = all_fitted(identify_many(identifier, [system], keep_estimators=True))["estimator"]

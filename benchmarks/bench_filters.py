@@ -16,33 +16,85 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from _exact_posterior import FILTERS, SEED, Array, enumerate_default_case, make_default_case
+from _exact_posterior import Array, Posterior, SmallSystem, enumerate_graphs, have_steady_states, heat_law
 from _results import command_line, publish, table
 from joblib import Parallel, delayed
+from scipy.stats import norm
 
-from sklearn_graphid import LangevinSystemIdentifier
+from sklearn_graphid import LangevinSystemIdentifier, System
+from sklearn_graphid.datasets import hide_edges, make_system
+from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 
+SEED = 20_180_418
+FILTERS: dict[str, PolynomialFilter | HeatDiffusionFilter | SteadyStateFilter | ARMAFilter] = {
+    "order one": PolynomialFilter(1),
+    "order two": PolynomialFilter(2),
+    "heat": HeatDiffusionFilter(),
+    "steady state": SteadyStateFilter(),
+    "steady state, ground": SteadyStateFilter(ground=0),
+    "steady state, leak": SteadyStateFilter(leak=0.5),
+    "ARMA(1, 0)": ARMAFilter(1, 0),
+}
+N_NODES, TRUE_DENSITY = 5, 0.4
+OUTPUT_RMS = 5.0  # in the middle of what the grid of noise levels holds
+THETA_STD = 0.5  # of the true parameters, where the filter has no prior of its own
 BEYOND = 0.3  # an error that misleads
 SURE = 0.95
 N_PERFECT = 20  # repetitions of a perfect sampler
 
 
+def make_default_case(name: str, index: int) -> System:
+    """Draw a graph, theta, the number of experiments, what is known and the noise level, and simulate."""
+    filter, number = FILTERS[name], 100 + list(FILTERS).index(name)
+    rng = np.random.default_rng([SEED, number, index])
+    adjacency = _random_graph(rng)
+    while not have_steady_states(filter, adjacency[None])[0]:
+        adjacency = _random_graph(rng)
+    law = heat_law(filter) if isinstance(filter, HeatDiffusionFilter) else norm(0, THETA_STD)
+    theta = law.ppf(rng.random(filter.n_parameters()) * law.cdf(HeatDiffusionFilter().theta_max))
+    known = hide_edges(adjacency, rng.uniform(0.5, 0.9), random_state=int(rng.integers(2**31)))
+    seed, n_experiments = int(rng.integers(2**31)), int(rng.integers(2, 11))
+    X, exact = make_system(adjacency, filter, theta, n_experiments, noise_std=0, random_state=seed)
+    scale = OUTPUT_RMS / np.sqrt((exact**2).mean())
+    noise_std = OUTPUT_RMS * float(np.exp(rng.uniform(*np.log((0.1, 1.0)))))
+    Y = scale * exact + noise_std * rng.normal(size=exact.shape)
+    labels = {"true_noise_std": noise_std, "filter": name}
+    return System(scale * X, Y, known, true_adjacency=adjacency, true_theta=theta, labels=labels)
+
+
+def _random_graph(rng: np.random.Generator) -> Array:
+    upper = np.triu(rng.random((N_NODES, N_NODES)) < TRUE_DENSITY, 1)
+    return (upper | upper.T).astype(float)
+
+
+def exact_posterior(system: System) -> Posterior:
+    """Return the posterior by enumeration; the density of the pairs and the noise level are unknown."""
+    known, filter = system.known_mask, FILTERS[(system.labels or {})["filter"]]
+    return enumerate_graphs(
+        SmallSystem(filter, system.X, system.Y, known, np.zeros(known.n_unknown), has_unknown_density=True)
+    )
+
+
 def compare(name: str, index: int) -> dict[str, Any]:
     """One default fit, and what it should have found."""
     system = make_default_case(name, index)
-    bits, probability = enumerate_default_case(system)
+    exact = exact_posterior(system)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = LangevinSystemIdentifier(FILTERS[name], random_state=index).fit(system.X, system.Y, system.known_mask)
     unknown, n_draws = system.known_mask.unknown_pairs(), len(fitted.theta_samples_)
-    perfect = np.random.default_rng([SEED, index]).multinomial(n_draws, probability, size=N_PERFECT) @ bits / n_draws
+    perfect = (
+        np.random.default_rng([SEED, index]).multinomial(n_draws, exact.probability, size=N_PERFECT)
+        @ exact.bits
+        / n_draws
+    )
     return {
         "filter": name,
         "system": index,
         "edges": system.true_adjacency[unknown].astype(int).tolist(),
         "edge_probabilities": fitted.edge_probabilities_[unknown].tolist(),
-        "exact": (probability @ bits).tolist(),
-        "perfect_error": float(np.abs(perfect - probability @ bits).mean()),
+        "exact": exact.marginals.tolist(),
+        "perfect_error": float(np.abs(perfect - exact.marginals).mean()),
         "warnings": [str(warning.message) for warning in caught],
     }
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import functools
-import itertools
 
 import networkx as nx
 import numpy as np
 import torch
+from _exact_posterior import all_graphs
 
+from sklearn_graphid import KnownEdges
 from sklearn_graphid.priors import GraphPrior
-
-
-def all_graphs(n_nodes):
-    """Every adjacency matrix, (graphs, nodes, nodes)."""
-    rows, columns = np.triu_indices(n_nodes, 1)
-    bits = np.array(list(itertools.product([0.0, 1.0], repeat=len(rows))))
-    graphs = np.zeros((len(bits), n_nodes, n_nodes))
-    graphs[:, rows, columns] = graphs[:, columns, rows] = bits
-    return graphs
 
 
 @functools.lru_cache
 def _table(n_nodes, weight):
     """All graphs whose weight is not zero, and the logarithms of their weights."""
-    graphs = all_graphs(n_nodes)
+    nothing = KnownEdges.nothing(n_nodes)
+    graphs = nothing.fill(all_graphs(nothing))
     weights = np.array([weight(nx.from_numpy_array(graph)) for graph in graphs], dtype=float)
     return graphs[weights > 0], np.log(weights[weights > 0])
 

@@ -18,7 +18,6 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 @pytest.fixture
 def bench_real(monkeypatch, tmp_path):
     """The benchmark of real networks, whose rows say how many have been measured before them."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
     results, bench = import_module("_results"), import_module("bench_real")
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     measured = []
@@ -69,7 +68,6 @@ def test_rows_of_other_code_are_not_mixed_in(bench_real, monkeypatch, capsys):
 @pytest.fixture
 def bench_design(monkeypatch, tmp_path):
     """The benchmark of chosen inputs, whose runs are known curves of F1."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
     results, bench = import_module("_results"), import_module("bench_design")
     for module in (results, bench):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
@@ -105,13 +103,12 @@ def test_sequences_are_done_once_and_compared(bench_design, monkeypatch, tmp_pat
     ("name", "index"),
     [("steady state", 10), ("ARMA(1, 0)", 18), ("ARMA(1, 0)", 14), ("ARMA(1, 0)", 56), ("ARMA(1, 0)", 1087)],
 )
-def test_default_fits_match_enumeration_where_theta_changes_with_several_pairs(name, index, monkeypatch):
+def test_default_fits_match_enumeration_where_theta_changes_with_several_pairs(name, index):
     """Flips and swaps alone err by .32 and .74 here; with a list of all graphs, by .08 in the worst of 26 runs.
 
     The third has a draw so near a pole that the test of equal strengths has no finite derivatives. In the last two the
     list lacks modes of theta beside a pole if its fits end early or start from few places: errors are then .56 and .33.
     """
-    monkeypatch.syspath_prepend(BENCHMARKS)
     line = import_module("bench_filters").compare(name, index)
     assert np.abs(np.subtract(line["edge_probabilities"], line["exact"])).max() < 0.15
 

@@ -1,23 +1,29 @@
-"""Samplers against posteriors that are known exactly, by counting all graphs.
+"""Samplers against posteriors that are known exactly, by trying all graphs.
 
-With four or five nodes and a handful of unknown pairs every graph can be tried. theta goes out by integration: in
-closed form for a polynomial filter, whose likelihood and prior are Gaussian in theta, and on a grid for heat diffusion.
-An unknown noise level goes out on a grid too, under the prior 1 / variance. What is left is the probability of every
-graph.
+With four or five nodes and a handful of unknown pairs every graph can be tried; `_exact_posterior` integrates theta and
+an unknown noise level out.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import expm
-from scipy.special import betaln, expit, log_expit, logit, logsumexp
-from scipy.stats import beta, fisk
+from _exact_posterior import (
+    GivenGraphs,
+    SmallSystem,
+    all_graphs,
+    enumerate_graphs,
+    heat_law,
+    log_odds_of_pairs,
+    operators,
+    posterior_of,
+)
+from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.stats import beta
 
 from sklearn_graphid import (
     PAPER_SETTINGS,
@@ -30,12 +36,10 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import _chains
-from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _flips, _listed_graphs, _theta
+from sklearn_graphid.samplers import ChainRNG, ChainState, Problem, _flips, _listed_graphs
 from sklearn_graphid.samplers._listed_graphs import list_graphs
 
 SWEEPS = {"n_levels": 3, "n_steps": 3, "n_sweeps": 20}
-THETA_GRID = np.linspace(0, 3, 3001)[1:]
-LOG_NOISE_GRID = np.linspace(np.log(0.1), np.log(20), 150)
 
 
 @dataclass
@@ -58,7 +62,6 @@ class Question:
     seed: int = 1
     temperature: float = 1.0
     n_chains: int = 2000
-    prior_width: float = _theta._PRIOR_WIDTH  # of theta, relative to the gain
     directed: bool = False  # pairs (i, j) are then entries of the matrix
     offset: list[float] | None = None  # of the outputs of every node, which is told to be unknown
     outliers: dict[tuple[int, int], float] = field(default_factory=dict)  # what is added to outputs
@@ -94,151 +97,52 @@ class Question:
         for place, size in self.outliers.items():
             self.Y[place] += size
 
-    def without_offsets(self):
-        """Inputs and outputs of which offsets take nothing away: with a flat prior they explain the means, no more."""
-        return (self.X, self.Y) if self.offset is None else (self.X - self.X.mean(0), self.Y - self.Y.mean(0))
-
-    def log_prior(self, bits):
-        """Of graphs (graphs, unknown pairs), the evidence beside the prior included."""
-        log_prior = bits @ self.prior_log_odds()
-        if isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is None:
-            # The density has the law Beta(0.5, 1.5), or with even odds that of a random sample: the known pairs count.
-            counts = np.stack([bits.sum(1), (1 - bits).sum(1)])
-            known = self.known.known_pairs().gather(self.known.values)
-            seen = np.array([0.5, 1.5]) + ([known.sum(), (1 - known).sum()] if 0 < known.mean() < 1 else np.zeros(2))
-            laws = [betaln(*(counts + law[:, None])) - betaln(*law) for law in (np.array([0.5, 1.5]), seen)]
-            log_prior = log_prior + np.logaddexp(*laws)
-        return log_prior
-
-    def prior_log_odds(self):
-        """Of every unknown pair, the evidence beside the prior included, without that of an unknown density."""
-        rows, columns = self.known.unknown_pairs()
-        odds = np.zeros(len(rows))
-        if isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is not None:
-            odds = odds + logit(self.prior.p)
-        elif isinstance(self.prior, StochasticBlockPrior):
-            labels = np.array(self.prior.labels)
-            odds = odds + logit(np.array(self.prior.probabilities)[labels[rows], labels[columns]])
-        if self.edge_prior is not None:
-            odds = odds + logit(self.edge_prior[rows, columns])
-        return odds
-
-
-@dataclass
-class Posterior:
-    """The exact answer."""
-
-    bits: np.ndarray  # (graphs, unknown pairs)
-    probability: np.ndarray  # (graphs,)
-    theta: np.ndarray  # posterior mean
-    variance: float  # posterior mean of the noise's variance
-
     @property
-    def marginals(self):
-        return self.probability @ self.bits
+    def system(self):
+        """What the posterior is made of, without outliers."""
+        log_odds = log_odds_of_pairs(self.prior, self.known)
+        if self.edge_prior is not None:
+            log_odds = log_odds + logit(self.edge_prior[self.known.unknown_pairs()])
+        return SmallSystem(
+            self.filter,
+            self.X,
+            self.Y,
+            self.known,
+            log_odds,
+            has_unknown_density=isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is None,
+            noise_std=self.noise_std,
+            relative_noise=self.relative_noise,
+            has_offsets=self.offset is not None,
+            temperature=self.temperature,
+        )
 
 
-def theta_width(question):
-    """Standard deviation of a polynomial's Gaussian prior of theta: so many times the gain from inputs to outputs."""
-    inputs, outputs = question.without_offsets()
-    return question.prior_width * np.sqrt(np.nanmean(outputs**2) / (inputs**2).mean())
+def exact_posterior(question):
+    if not question.outliers:
+        return enumerate_graphs(question.system)
+    bits = all_graphs(question.known)
+    given = given_graphs_with_outliers(question, question.known.fill(bits))
+    return posterior_of(bits, given, question.system.log_prior(bits))
 
 
-def regressors(question, adjacency):
-    """What theta multiplies: powers of A times the inputs, or potentials that balance them at every node."""
-    if isinstance(question.filter, SteadyStateFilter):
-        conductance = np.diag(adjacency.sum(1) + question.filter.leak) - adjacency
-        return [np.linalg.solve(conductance, question.X.T).T]
-    columns = [question.without_offsets()[0]]
-    for _ in range(question.filter.order):
-        columns.append(columns[-1] @ adjacency.T)
-    return columns
-
-
-def linear_evidence(question, adjacency):
-    """log of the integral over theta (and the noise), E[theta] and E[noise^2] given the graph."""
-    columns = regressors(question, adjacency)
-    measured = ~np.isnan(question.Y.ravel())
-    design = np.stack([(column / question.relative_noise).ravel()[measured] for column in columns], axis=1)
-    outputs = (question.without_offsets()[1] / question.relative_noise).ravel()[measured]
-    known = np.array([(question.filter.fixed or {}).get(name, np.nan) for name in question.filter.parameter_names()])
-    is_free = np.isnan(known)
-    outputs, design = outputs - design[:, ~is_free] @ known[~is_free], design[:, is_free]
-    n, p = design.shape
-    n -= 0 if question.offset is None else question.n_nodes
-    variances = np.exp(2 * LOG_NOISE_GRID) if question.noise_std is None else np.array([question.noise_std**2])
-    # The exponent is that of a normal law of theta, and 1 / temperature multiplies all of it, the law's width included.
-    precisions = design.T @ design / variances[:, None, None] + np.eye(p) / theta_width(question) ** 2
-    slopes = design.T @ outputs / variances[:, None]
-    thetas = np.linalg.solve(precisions, slopes[..., None])[..., 0]
-    exponents = -0.5 * (outputs @ outputs / variances - (slopes * thetas).sum(1)) - 0.5 * n * np.log(variances)
-    log_evidence = exponents / question.temperature - 0.5 * np.linalg.slogdet(precisions)[1]
-    weights = np.exp(log_evidence - logsumexp(log_evidence))
-    known[is_free] = weights @ thetas
-    return logsumexp(log_evidence), known, weights @ variances
-
-
-def heat_evidence(question, adjacency):
-    laplacian = np.diag(adjacency.sum(1)) - adjacency
-    if question.directed:
-        step = expm(-THETA_GRID[0] * laplacian).T  # from one point of the grid to the next
-        steps = itertools.accumulate(range(len(THETA_GRID)), lambda heat, _: heat @ step, initial=question.X)
-        outputs = np.array(list(steps)[1:])
-    else:
-        eigenvalues, vectors = np.linalg.eigh(laplacian)
-        decay = np.exp(-np.multiply.outer(THETA_GRID, eigenvalues))
-        outputs = np.einsum("kn,tn,mn->tkm", question.X @ vectors, decay, vectors)
-    squares = (((question.Y - outputs) / question.relative_noise) ** 2).sum((1, 2))
-    n = question.Y.size
-    if question.noise_std is None:
-        log_density = -0.5 * n * np.log(squares)
-        variances = squares / (n - 2)
-    else:
-        log_density = -0.5 * squares / question.noise_std**2
-        variances = np.full(len(squares), question.noise_std**2)
-    if question.filter.fixed:
-        place = int(np.abs(THETA_GRID - question.filter.fixed["theta"]).argmin())
-        assert THETA_GRID[place] == pytest.approx(question.filter.fixed["theta"], rel=1e-12)
-        return log_density[place], THETA_GRID[[place]], variances[place]
-    # The range that a filter of heat names holds the quartiles of a log-logistic law, which is called fisk there.
-    low, high = question.filter.initial_low, question.filter.initial_high
-    log_density = log_density + fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high)).logpdf(THETA_GRID)
-    assert log_density[-1] < log_density.max() - 15, "theta reaches beyond the grid"
-    weights = np.exp(log_density - log_density.max())
-    weights /= weights.sum()
-    return logsumexp(log_density), np.array([weights @ THETA_GRID]), weights @ variances
-
-
-def heat_evidence_with_outliers(question, adjacency):
-    """The noise of a measurement is usual, or with the probability `share` larger by one of ten factors."""
+def given_graphs_with_outliers(question, graphs):
+    """Heat, where the noise of a measurement is usual, or with the probability `share` larger by one of ten factors."""
     share = beta(1, 50).ppf((np.arange(30) + 0.5) / 30)
-    theta, variances = THETA_GRID[4:1000:8], np.exp(np.linspace(np.log(0.3), np.log(8), 40))
-    eigenvalues, vectors = np.linalg.eigh(np.diag(adjacency.sum(1)) - adjacency)
-    decay = np.exp(-np.multiply.outer(theta, eigenvalues))
-    outputs = np.einsum("kn,tn,mn->tkm", question.X @ vectors, decay, vectors)
-    residuals = (question.Y - outputs).reshape(len(theta), 1, -1) / np.sqrt(variances)[:, None]
+    theta, variances = np.geomspace(0.005, 1.0, 150), np.exp(np.linspace(np.log(0.3), np.log(8), 40))
     factors = 3.0 * 2.0 ** np.arange(10)
     weights = (1 / factors) / (1 / factors).sum()
-    usual = np.exp(-0.5 * residuals**2)
-    large = sum(w / c * np.exp(-0.5 * (residuals / c) ** 2) for w, c in zip(weights, factors, strict=True))
-    log_density = np.stack([np.log((1 - s) * usual + s * large).sum(-1) for s in share], -1)
-    log_density = log_density - 0.5 * residuals.shape[-1] * np.log(variances)[:, None]
-    low, high = question.filter.initial_low, question.filter.initial_high
-    law = fisk(np.log(9) / np.log(high / low), scale=np.sqrt(low * high)).logpdf(theta)
-    log_density = log_density + law[:, None, None]
-    total = logsumexp(log_density)
-    weight = np.exp(log_density - total)
-    return total, np.array([weight.sum((1, 2)) @ theta]), weight.sum((0, 2)) @ variances
-
-
-def enumerate_graphs(question):
-    bits = np.array(list(itertools.product([0, 1], repeat=question.known.n_unknown)))
-    evidence = heat_evidence if isinstance(question.filter, HeatDiffusionFilter) else linear_evidence
-    evidence = heat_evidence_with_outliers if question.outliers else evidence
-    log_evidence, thetas, variances = zip(*(evidence(question, a) for a in question.known.fill(bits)), strict=True)
-    log_posterior = np.array(log_evidence) + question.log_prior(bits) / question.temperature
-    probability = np.exp(log_posterior - logsumexp(log_posterior))
-    return Posterior(bits, probability, probability @ np.array(thetas), float(probability @ np.array(variances)))
+    log_law = heat_law(question.filter).logpdf(theta) + np.log(theta)  # evenly in logarithms
+    found = []
+    for outputs in question.X @ operators(question.filter, graphs[:, None], theta)[:, :, 0].swapaxes(-1, -2):
+        residuals = (question.Y - outputs).reshape(len(theta), 1, -1) / np.sqrt(variances)[:, None]
+        usual = np.exp(-0.5 * residuals**2)
+        large = sum(w / c * np.exp(-0.5 * (residuals / c) ** 2) for w, c in zip(weights, factors, strict=True))
+        log_density = np.stack([np.log((1 - s) * usual + s * large).sum(-1) for s in share], -1)
+        log_density = log_density - 0.5 * residuals.shape[-1] * np.log(variances)[:, None] + log_law[:, None, None]
+        total = logsumexp(log_density)
+        weight = np.exp(log_density - total)
+        found.append((total, [weight.sum((1, 2)) @ theta], weight.sum((0, 2)) @ variances, [np.nan], np.nan))
+    return GivenGraphs(*map(np.array, zip(*found, strict=True)))
 
 
 def upper_probabilities(values):
@@ -285,7 +189,6 @@ QUESTIONS = {
         known_pairs=[],
         prior=ErdosRenyiPrior(0.4),
         n_experiments=8,
-        prior_width=3.0,  # a wide prior puts nearly all weight on the empty graph, which determines theta least
     ),
     "density-edges-known": Question(
         PolynomialFilter(1), [0.5, 0.5], prior=ErdosRenyiPrior(), input_scale=2.0, **SQUARE
@@ -376,7 +279,6 @@ def fit(question, n_chains=None, schedule=SWEEPS, lists_graphs=False, **settings
         if not lists_graphs:
             patch.setattr(_listed_graphs, "list_graphs", lambda *_: None)
         patch.setattr(_chains, "BATCH", n_chains)
-        patch.setattr(_theta, "_PRIOR_WIDTH", question.prior_width)
         noise_std = question.noise_std if question.noise_per_node is None else question.noise_per_node
         told = {"n_chains": n_chains, "noise_std": noise_std, "random_state": 0}
         told |= {"fit_intercept": question.offset is not None}
@@ -395,7 +297,7 @@ def fit(question, n_chains=None, schedule=SWEEPS, lists_graphs=False, **settings
 @pytest.fixture(params=QUESTIONS, scope="module")
 def answered(request):
     question = QUESTIONS[request.param]
-    return question, enumerate_graphs(question), fit(question)
+    return question, exact_posterior(question), fit(question)
 
 
 def marginal_errors(question, exact, identifier):
@@ -447,21 +349,21 @@ def test_temperature_is_the_inverse_power_of_the_posterior(order):
     question = Question(
         PolynomialFilter(order), [0.5] * (order + 1), prior=ErdosRenyiPrior(0.3), temperature=0.5, **SQUARE
     )
-    errors = marginal_errors(question, enumerate_graphs(question), fit(question))
+    errors = marginal_errors(question, exact_posterior(question), fit(question))
     assert errors.max() < marginal_tolerance(question.n_chains)
 
 
 def test_default_schedule_matches_enumeration():
     """A chain's share in a marginal varies by less than 0.38 (measured)."""
     question = QUESTIONS["independent-pairs"]
-    errors = marginal_errors(question, enumerate_graphs(question), fit(question, n_chains=1000, schedule={}))
+    errors = marginal_errors(question, exact_posterior(question), fit(question, n_chains=1000, schedule={}))
     assert errors.max() < 5 * 0.38 / np.sqrt(1000)  # one false alarm in 350,000 runs
 
 
 def test_default_settings_mix_where_graph_and_theta_depend_on_one_another():
     """A second-order polynomial with twice the signal of the question above. The default schedule is enough."""
     question = Question(PolynomialFilter(2), [0.5, 0.4, 0.2], prior=BLOCKS, n_chains=1000, **HOUSE)
-    errors = marginal_errors(question, enumerate_graphs(question), fit(question, schedule={}))
+    errors = marginal_errors(question, exact_posterior(question), fit(question, schedule={}))
     assert errors.max() < marginal_tolerance(question.n_chains)
 
 
@@ -484,7 +386,7 @@ def test_looking_ahead_draws_what_one_pair_after_the_other_would(name):
 def test_sweeps_that_draw_from_a_list_match_enumeration(name):
     """A chain's share in a marginal varies by less than 0.35: one false alarm in 140,000 runs, of 12 marginals."""
     question = QUESTIONS[name]
-    errors = marginal_errors(question, enumerate_graphs(question), fit(question, 200, lists_graphs=True))
+    errors = marginal_errors(question, exact_posterior(question), fit(question, 200, lists_graphs=True))
     assert errors.max() < marginal_tolerance(200)
 
 
@@ -495,14 +397,14 @@ def test_draws_from_a_rough_list_of_graphs_match_enumeration(name):
     Edges of 400 independent chains: five standard errors are 0.125, which is one false alarm in 40,000 runs.
     """
     question, n_chains = QUESTIONS[name], 400
-    exact, rng = enumerate_graphs(question), ChainRNG(range(n_chains), torch.device("cpu"), torch.float64)
+    exact, rng = exact_posterior(question), ChainRNG(range(n_chains), torch.device("cpu"), torch.float64)
     data = question.X, question.Y, question.known, question.filter
     problem = Problem.from_numpy(*data, torch.device("cpu"), torch.float64)
     listed = list_graphs(problem, question.noise_std)
     noise = 0.5 * torch.randn(listed.log_weight.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     center = listed.center + noise[..., None] * listed.factor.diagonal(dim1=-2, dim2=-1)
     rough = listed._replace(log_weight=listed.log_weight + noise, center=problem.filter.constrain(center))
-    log_odds = torch.tensor(question.prior_log_odds()).expand(n_chains, -1)
+    log_odds = torch.tensor(question.system.log_odds).expand(n_chains, -1)
     theta = listed.center[0, 0].expand(n_chains, -1)
     chain = ChainState(torch.zeros_like(log_odds), theta, torch.ones(n_chains, dtype=torch.float64))
     for _ in range(20):
@@ -553,8 +455,8 @@ def enumerate_graphs_and_trust(question):
     told = mixed(logit((values.sum() + 1) / (len(values) + 2)))
     told = log_expit((2 * values - 1) * known.known_pairs().gather(told)).sum(1) * has_both_kinds
     tilts = np.zeros(1) if has_both_kinds else np.linspace(-6, 6, 33)
-    bits = np.array(list(itertools.product([0, 1], repeat=known.n_unknown)))
-    # The density of the unknown pairs is one of 25, and its law that of edges and non-edges, see `Question.log_prior`.
+    bits = all_graphs(known)
+    # The density of the unknown pairs is one of 25; its law is that of `SmallSystem.log_prior`.
     densities, seen = np.linspace(-6, 6, 25), np.array([values.sum(), (1 - values).sum()]) * has_both_kinds
     laws = [beta(*(np.array([0.5, 1.5]) + n)).logpdf(expit(densities)) for n in (0, seen)]
     laws = np.logaddexp(*laws) + log_expit(densities) + log_expit(-densities)
@@ -562,7 +464,7 @@ def enumerate_graphs_and_trust(question):
     odds = [[known.space.gather(mixed(density, tilt))[:, None] for tilt in tilts] for density in densities]
     drawn = log_expit((2 * bits - 1) * np.array(odds)).sum(-1)  # (densities, tilts, trust, graphs)
     drawn = logsumexp(drawn + laws[..., None, None], axis=(0, 1))
-    evidence = np.array([linear_evidence(question, adjacency)[0] for adjacency in known.fill(bits)])
+    evidence = question.system.of_graphs(known.fill(bits)).log_evidence
     log_joint = log_joint + told[:, None] + drawn + evidence
     joint = np.exp(log_joint - logsumexp(log_joint))
     return joint.sum(0) @ bits, joint.sum(1) @ trust
@@ -606,7 +508,7 @@ def test_trust_and_graphs_match_enumeration_where_pairs_are_independent(probabil
 
 
 def langevin_errors(question, **settings):
-    exact = enumerate_graphs(question)
+    exact = exact_posterior(question)
     return marginal_errors(question, exact, fit(question, n_chains=150, **settings))
 
 
