@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from ._deezer import fetch_deezer_ego_nets
+from ._experiments import as_experiments, hide_edges, make_system
+from ._flow_networks import make_power_grid, make_water_network
 from ._grids import make_grid_graphs
 from ._mixture import graph_families, make_graph_mixture
-from ._power import make_power_grid
-from ._series import as_experiments
-from ._system import hide_edges, make_system
-from ._water import make_water_network
 
 __all__ = [
     "as_experiments",
