@@ -1,4 +1,4 @@
-"""Small tools that belong to no room: numbers, files, threads and warnings."""
+"""Small tools that belong to no room: checks of numbers, files, threads, warnings and other libraries."""
 
 from __future__ import annotations
 

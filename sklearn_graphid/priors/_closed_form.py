@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .._utils._numbers import check_flag
+from .._utils._numbers import check_flag, check_number
 from ..graphs._names import Names, node_order
 from ..graphs._node_values import index_names
 from ..graphs._validation import as_float_array, check_edge_probabilities
@@ -96,10 +95,7 @@ class ErdosRenyiPrior(_IndependentPairs):
     def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
         if self.p is None:
             return _denoiser_of_any_density
-        if isinstance(self.p, bool) or not isinstance(self.p, Real) or not 0 < self.p < 1:
-            raise ValueError(
-                f"ErdosRenyiPrior got p={self.p!r}; expected a probability strictly between 0 and 1, or None."
-            )
+        check_number(self.p, "ErdosRenyiPrior got p", low=0, high=1, strict=True)
         p = torch.full((n_nodes, n_nodes), self.p, dtype=dtype, device=device)
         return independent_denoiser(torch.logit(p))
 

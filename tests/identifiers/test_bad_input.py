@@ -354,8 +354,8 @@ def test_frozen_estimator_that_is_no_prior(langevin, ring_experiments):
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        (ErdosRenyiPrior(0.0), "p=0.0; expected a probability strictly between 0 and 1"),
-        (ErdosRenyiPrior(1.2), "p=1.2; expected a probability"),
+        (ErdosRenyiPrior(0.0), "p=0.0; expected a number strictly between 0 and 1"),
+        (ErdosRenyiPrior(1.2), "p=1.2; expected a number strictly"),
         (StochasticBlockPrior([0, 0, 1], [[0.5, 0.1], [0.1, 0.5]]), "3,.* but there are 6 nodes; expected one label"),
         (StochasticBlockPrior([0, 1, 2, 0, 1, 2], [[0.5, 0.1], [0.1, 0.5]]), "labels must be integers from 0 to 1"),
         (StochasticBlockPrior([0, 1] * 3, [[0.5, 0.2], [0.1, 0.5]]), "not symmetric"),

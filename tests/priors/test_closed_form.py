@@ -134,7 +134,7 @@ def test_denoiser_of_an_unknown_density_is_that_of_all_graphs(directed):
 
 @pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, float("nan"), "0.1", True])
 def test_probability_outside_of_0_and_1_is_refused(p):
-    with pytest.raises(ValueError, match=r"ErdosRenyiPrior got p=.*strictly between 0 and 1"):
+    with pytest.raises((TypeError, ValueError), match=r"ErdosRenyiPrior got p=.*strictly between 0 and 1"):
         ErdosRenyiPrior(p).denoise(noisy_matrix(), 0.5)
 
 
