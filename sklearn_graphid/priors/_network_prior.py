@@ -19,17 +19,15 @@ from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._validation import check_graphs
 from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network, uses_known
 from ._base import Denoiser, GraphPrior
-from ._files import Arrays
+from ._files import ANY_SIZE, Arrays
 from ._trust import HIDDEN_NOISE, Calibration, deviations_in_words, surprise
 
-__all__ = ["ANY_SIZE", "SAME_LEVEL", "NetworkPrior", "trained_range"]
+__all__ = ["SAME_LEVEL", "NetworkPrior", "trained_range"]
 
 # The network that takes any annealing level is trained beyond the schedule's ends: a sampler may start from more noise
 # than the paper's, and below the lower end a pair's own value leaves nothing to learn.
 _TRAINED_BEYOND = 3.0
-# Published checkpoints do not say what sizes they were trained on,
-ANY_SIZE = (2, 10**6)
-# and round their annealing levels to eight digits.
+# Published checkpoints round their annealing levels to eight digits.
 SAME_LEVEL = 1e-6
 _SCORE_DRAWS = 4  # of noise, for each graph and level
 _SAMPLING_LEVELS = 30

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -12,16 +14,19 @@ import numpy as np
 import torch
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from .._utils._disk import check_path
 from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
+from .._utils._warnings import warn_caller
 from ..graphs._validation import check_graphs
 from ..nn import (
     ARCHITECTURES,
     MOST_LEVELS,
     SIGMA_RANGE,
+    Epoch,
     NoiseLaw,
     TrainingSettings,
     build_network,
@@ -30,42 +35,27 @@ from ..nn import (
     train_network,
     uses_known,
 )
-from ._checkpoint import Checkpoint, History, training_fingerprint
-from ._files import PRIOR, Arrays, read_arrays, write_arrays
-from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
-from ._score_facts import (
+from ._files import (
+    ANY_SIZE,
     MOST_EPOCHS,
+    PRIOR,
+    Checkpoint,
+    History,
+    attributes_from_facts,
     network_parameters,
     plain,
-    restore_edpgnn,
-    restore_facts,
-    restore_parameters,
-    state_facts,
+    prior_facts,
+    read_arrays,
+    refusing,
+    write_arrays,
 )
-from ._training_run import appended, finish, follow_training, later_seed, split_graphs
+from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
 from ._trust import Calibration, calibrate_surprise
 
 __all__ = ["GraphPriorScore"]
 
-# What is typical is measured on graphs that were held out, where there are enough of them.
-_FEWEST_JUDGED = 10
-# What a run depends on, besides the graphs and the random numbers.
-_TRAINING_PARAMETERS = (
-    "architecture",
-    "directed",
-    "width",
-    "n_blocks",
-    "graph_context",
-    "n_levels",
-    "sigma_max",
-    "sigma_min",
-    "max_epochs",
-    "max_time",
-    "batch_size",
-    "learning_rate",
-    "validation_fraction",
-    "n_iter_no_change",
-)
+# Parameters that do not change how a training ends.
+_NOT_DECISIVE = ("warm_start", "checkpoint_path", "device", "verbose", "random_state")
 
 
 class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
@@ -273,16 +263,11 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         return self._train(self._check_graphs(graphs), y, settings, 0.0, True, None)
 
     def _check_graphs(self, graphs: Any) -> list[FloatArray]:
-        if self.directed and self.architecture != "ppgn":
-            raise ValueError(
-                f"architecture={self.architecture!r} is made for undirected graphs, but directed=True; expected "
-                f"architecture='ppgn'."
-            )
-        if self.graph_context and self.architecture != "ppgn":
-            raise ValueError(
-                f"architecture={self.architecture!r} has no such option, but graph_context=True; expected "
-                f"architecture='ppgn'."
-            )
+        for name, reason in (("directed", "is made for undirected graphs"), ("graph_context", "has no such option")):
+            if getattr(self, name) and self.architecture != "ppgn":
+                raise ValueError(
+                    f"architecture={self.architecture!r} {reason}, but {name}=True; expected architecture='ppgn'."
+                )
         return check_graphs(graphs, directed=bool(self.directed))
 
     def _train(
@@ -300,45 +285,110 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         checkpoint = Checkpoint(checkpoint_path)
         seeds = checkpoint.seeds if self.random_state is None else None
         split_seed, start_seed, training_seed = seeds = seeds or draw_seeds(self.random_state, 3)
-        training, validation = split_graphs(graphs, validation_fraction, split_seed)
+        training, validation = _split_graphs(graphs, validation_fraction, split_seed)
         network = self._starting_network(sigmas, start_seed, resume)
-        parameters = {name: plain(getattr(self, name)) for name in _TRAINING_PARAMETERS}
-        checkpoint.claim(training_fingerprint(parameters, seeds, graphs, network.state_dict()), network)
+        parameters = {name: plain(value) for name, value in self.get_params().items() if name not in _NOT_DECISIVE}
+        checkpoint.claim(parameters, seeds, graphs, network)
         n_before = self.n_iter_ if resume else 0
+        earlier = self.loss_history_ if resume else {name: [] for name in checkpoint.history}
+        sizes = [*map(len, graphs), *(self.size_range_ if resume else ())]
+        # A training that goes on after `n_before` epochs must see other noise than the first ones.
+        later_seed = np.random.SeedSequence((training_seed, n_before)).generate_state(1)[0]
         epochs = train_network(
             network,
             training,
             validation,
             self._noise_law(sigmas, training),
             settings,
-            later_seed(training_seed, n_before),
+            int(later_seed) if n_before else training_seed,
             device,
             checkpoint.state,
         )
 
-        def attributes(weights: Arrays, history: History) -> dict[str, Any]:
-            sizes = [len(graph) for graph in graphs] + list(self.size_range_ if resume else ())
+        def attributes(weights: Mapping[str, Tensor]) -> dict[str, Any]:
             return {
                 "architecture_": self.architecture,
                 "network_settings_": dict(network.settings),  # type: ignore[arg-type]
-                "weights_": weights,
+                "weights_": {name: value.detach().cpu().numpy().copy() for name, value in weights.items()},
                 "sigmas_": np.array(sigmas),
                 "size_range_": (min(sizes), max(sizes)),
-                "loss_history_": appended(self.loss_history_ if resume else None, history),
-                "n_iter_": n_before + len(history["training"]),
+                "loss_history_": _appended(earlier, checkpoint.history),
+                "n_iter_": n_before + len(checkpoint.history["training"]),
                 "known_loss_": None,  # to be measured when the training is over
             }
 
         with shown_progress(self):
-            fitted, is_over = follow_training(self, graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
-        judged = validation if len(validation) >= _FEWEST_JUDGED else validation + training
+            fitted, is_over = self._follow(graphs, y, epochs, settings.max_epochs, checkpoint, attributes)
+        # What is typical is measured on graphs that were held out, where there are enough of them.
+        judged = validation if len(validation) >= 10 else validation + training
+        try:
+            fitted["known_loss_"] = self._calibrate(fitted, judged)
+        except KeyboardInterrupt:
+            warn_caller(
+                "interrupted after the training, while its result was completed; this goes on. Interrupt once more to "
+                "discard the training."
+            )
+            fitted["known_loss_"] = self._calibrate(fitted, judged)
         # Only what is complete is assigned: whatever happens before, an earlier fit is as it was.
-        fitted["known_loss_"] = finish(lambda: self._calibrate(fitted, judged))
         self.__dict__.update(fitted)
         self.__dict__.pop("name_", None)  # it is no longer the shipped one
         if is_over:
             checkpoint.remove()
         return self
+
+    def _follow(
+        self,
+        graphs: list[FloatArray],
+        y: Any,
+        epochs: Iterable[Epoch],
+        max_epochs: int,
+        checkpoint: Checkpoint,
+        attributes: Callable[[Mapping[str, Tensor]], dict[str, Any]],
+    ) -> tuple[dict[str, Any], bool]:
+        """Run a training, and tell callbacks and the checkpoint of every epoch.
+
+        Returns the fitted attributes of the best weights, and False if a KeyboardInterrupt ended the training.
+        """
+        history = checkpoint.history
+        best = None if checkpoint.state is None else checkpoint.state.best
+        # ScoringMonitor asks for targets before it scores; `score` ignores them, so that anything will do.
+        data = {"X": graphs, "y": graphs if y is None else y}
+        root = self._init_callback_context(max_subtasks=max_epochs)
+        root.call_on_fit_task_begin(estimator=self, **data)
+
+        def tell(**arguments: Any) -> bool:
+            """Begin and end the task of an epoch; whether a callback wants to stop."""
+            step = root.subcontext(task_name="epoch")
+            step.call_on_fit_task_begin(estimator=self)
+            return bool(step.call_on_fit_task_end(estimator=self, **arguments))
+
+        for _ in history["training"]:  # epochs of before the interruption are over as soon as they begin
+            tell()
+        is_over = True
+        try:
+            for epoch in epochs:
+                if not math.isfinite(epoch.training_loss):
+                    complaint = f"training diverged in epoch {epoch.number + 1}: its loss is {epoch.training_loss}"
+                    if best is None:
+                        raise ValueError(f"{complaint}. A lower learning_rate may help.")
+                    warn_caller(f"{complaint}; the best weights so far are kept.")
+                    break
+                best = epoch.state.best
+                for name, value in zip(history, epoch[1:4], strict=True):
+                    history[name].append(value)
+                checkpoint.write(epoch.state)
+                if tell(**data, reconstruction_attributes=partial(attributes, best)):
+                    break
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            is_over = False
+            n_epochs = len(history["training"])
+            warn_caller(f"training was interrupted after {n_epochs} epochs; the best weights so far are kept.")
+        assert best is not None
+        fitted = attributes(best)
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=lambda: fitted)
+        return fitted, is_over
 
     def _check_schedule(self, resume: bool) -> list[float]:
         if self.sigma_min > self.sigma_max or (self.sigma_min == self.sigma_max and self.n_levels > 1):
@@ -388,10 +438,10 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
     def _training_settings(self) -> TrainingSettings:
         return TrainingSettings(
             max_epochs=int(self.max_epochs),  # torch takes no numbers of numpy
-            max_time=plain(self.max_time),
+            max_time=None if self.max_time is None else float(self.max_time),
             batch_size=int(self.batch_size),
             learning_rate=float(self.learning_rate),
-            patience=plain(self.n_iter_no_change),
+            patience=None if self.n_iter_no_change is None else int(self.n_iter_no_change),
             known_share=self._known_share,
         )
 
@@ -414,7 +464,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The file. An existing one is replaced.
         """
         check_is_fitted(self, "weights_")
-        write_arrays(check_path(path), PRIOR, self.weights_, state_facts(self))
+        write_arrays(check_path(path), PRIOR, self.weights_, prior_facts(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -431,14 +481,12 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The fitted prior.
         """
         weights, facts = read_arrays(path, PRIOR)
-        try:
-            prior = cls(**restore_parameters(facts))
+        with refusing(path, "prior"):
+            parameters, fitted = attributes_from_facts(facts)
+            prior = cls(**parameters)
             prior._validate_params()
-            restore_facts(prior, weights, facts)
+            prior.__dict__.update(fitted, weights_=weights)
             prior._check_answers()
-        except (TypeError, ValueError) as error:
-            message = f"{str(path)!r} does not describe a prior that this release knows: {str(error)[:500]}"
-            raise ValueError(message) from error
         return prior
 
     @classmethod
@@ -458,9 +506,28 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         settings, weights = read_edpgnn_checkpoint(path)
         sigmas = settings["sigmas"]
         prior = cls("edp-gnn", n_levels=len(sigmas), sigma_max=sigmas[0], sigma_min=sigmas[-1])
-        restore_edpgnn(prior, settings, weights)
-        try:
+        prior.architecture_ = "edp-gnn"
+        prior.network_settings_ = settings
+        prior.weights_ = weights
+        prior.sigmas_ = np.array(sigmas)
+        prior.size_range_ = ANY_SIZE
+        prior.known_loss_ = None
+        prior.loss_history_ = {"training": [], "validation": [], "seconds": []}
+        prior.n_iter_ = 0
+        with refusing(path, "network"):
             prior._check_answers()
-        except ValueError as error:
-            raise ValueError(f"{str(path)!r} is not a checkpoint of a network that works: {error}") from error
         return prior
+
+
+def _split_graphs(graphs: list[FloatArray], fraction: float, seed: int) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Training and validation graphs; at least one is left to train on."""
+    n_held_out = min(len(graphs) - 1, round(fraction * len(graphs)))
+    order = np.random.default_rng(seed).permutation(len(graphs))
+    return [graphs[i] for i in order[n_held_out:]], [graphs[i] for i in order[:n_held_out]]
+
+
+def _appended(earlier: History, history: History) -> History:
+    """The history of a training that goes on from an earlier one; its seconds go on too."""
+    begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
+    later = {**history, "seconds": [begin + second for second in history["seconds"]]}
+    return {name: earlier[name] + later[name] for name in earlier}

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,14 @@ def test_reading_neither_uses_nor_changes_what_the_caller_allows_torch_to_load(t
         with nullcontext() if valid else pytest.raises(ValueError, match=r"asks for pathlib.*allow-list"):
             read_edpgnn_checkpoint(tmp_path / "saved.pth")
         assert set(torch.serialization.get_safe_globals()) == before
+
+
+def test_several_threads_may_read_at_once(tmp_path):
+    """The list of what torch may build belongs to the process."""
+    torch.save(make_checkpoint(), tmp_path / "saved.pth")
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(read_edpgnn_checkpoint, [tmp_path / "saved.pth"] * 12))
+    assert all(settings == SETTINGS["edp-gnn"] for settings, _ in results)
 
 
 def test_entries_of_a_zip_that_are_larger_than_the_file_are_refused_unread(tmp_path):

@@ -95,7 +95,6 @@ torch.set_num_threads(1)
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.nn import _training
-from sklearn_graphid.priors import _files
 
 step, n_steps, sync, n_writes = _training._set_gradients, [], os.fsync, []
 
@@ -225,7 +224,7 @@ def test_a_training_that_ends_in_peace_leaves_no_file(path):
         ({"max_time": 60.0}, r"max_time was None and is now 60\.0"),
         ({"architecture": "edp-gnn"}, "architecture was 'ppgn' and is now 'edp-gnn'"),
         ({"random_state": 1}, "random_state is different"),
-        ({"batch_size": 9, "sigma_max": 0.6}, r"sigma_max was 0\.5 and is now 0\.6; batch_size was 8 and is now 9"),
+        ({"batch_size": 9, "sigma_max": 0.6}, r"batch_size was 8 and is now 9; sigma_max was 0\.5 and is now 0\.6"),
     ],
 )
 def test_checkpoint_of_other_settings_is_refused_by_what_differs(path, changes, complaint):
@@ -283,10 +282,52 @@ def test_damaged_or_foreign_checkpoint_is_refused_and_left_alone(path):
     write_arrays(path, PRIOR, arrays, facts)
     with pytest.raises(ValueError, match="not a sklearn_graphid training checkpoint"):
         make_prior(path).fit(small_grids())
-    del facts["numbers"]["n_steps"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "complaint"),
+    [
+        (("numbers",), [], "'numbers' should be an object"),
+        (("numbers", "n_steps"), None, "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "n_steps"), 0, "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "n_epochs"), 2, "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "n_stale"), 2, "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "seconds"), -1, "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "seconds"), float("inf"), "its numbers do not belong to a training of 1 epochs"),
+        (("numbers", "best_loss"), "low", "'numbers' should hold numbers"),
+        (("history",), [], "'history' should be an object"),
+        (("history", "training"), [0.1] * 2, "different lengths"),
+        (("fingerprint",), [], "'fingerprint' should be an object"),
+        (("fingerprint", "seeds"), [1, 2], r"'seeds' has shape \(2,\)"),
+        (("fingerprint", "seeds"), [1, 2, 2**31], "three integers from 0 to"),
+    ],
+)
+def test_checkpoint_whose_facts_make_no_sense_is_refused_and_left_alone(path, place, value, complaint):
+    interrupt(path, 1)
+    arrays, facts = read_arrays(path, CHECKPOINT)
+    (facts if len(place) == 1 else facts[place[0]])[place[-1]] = value
     write_arrays(path, CHECKPOINT, arrays, facts)
-    with pytest.raises(ValueError, match="is not a checkpoint that this release knows: 'n_steps'"):
-        make_prior(path).fit(small_grids())
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=rf"training\.safetensors' does not describe a training.*: .*{complaint}"):
+        make_prior(path, random_state=None).fit(small_grids())
+    assert path.read_bytes() == before
+
+
+def test_checkpoint_whose_arrays_do_not_fit_is_refused(path):
+    interrupt(path, 1)
+    arrays, facts = read_arrays(path, CHECKPOINT)
+    name = next(name for name in arrays if name.startswith("second_moments/"))
+    for changed, complaint in (
+        ({key: arrays[key] for key in arrays if key != name}, "holds second_moments that do not fit the network"),
+        ({**arrays, name: arrays[name][:0]}, "holds second_moments that do not fit the network"),
+        ({key: arrays[key] for key in arrays if not key.startswith("best/")}, "holds best that do not fit"),
+        ({**arrays, "other/thing": arrays[name]}, "there is no place for 'other/thing'"),
+    ):
+        write_arrays(path, CHECKPOINT, changed, facts)
+        with pytest.raises(ValueError, match=complaint):
+            make_prior(path).fit(small_grids())
+    write_arrays(path, CHECKPOINT, arrays, facts)
+    assert make_prior(path).fit(small_grids()).n_iter_ == 4  # as it was, it goes on
 
 
 def test_folder_that_does_not_exist_is_reported_before_any_work(tmp_path):

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn_graphid import GraphPriorScore, KnownEdges
 from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
-from sklearn_graphid.priors import _score, _training_run
+from sklearn_graphid.priors import _score
 
 
 def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
@@ -174,14 +174,13 @@ def test_a_training_that_diverges_says_so(graphs):
 
 
 def test_a_training_that_diverges_later_keeps_what_was_best(graphs, monkeypatch):
-    first = quick(max_epochs=3)
-    original = _training_run.follow_training
+    first, train = quick(max_epochs=3), _score.train_network
 
-    def sabotage(estimator: Any, graphs: Any, y: Any, epochs: Any, *rest: Any) -> Any:
-        spoilt = (e._replace(training_loss=math.nan) if e.number == 1 else e for e in epochs)
-        return original(estimator, graphs, y, spoilt, *rest)
+    def sabotage(*arguments: Any) -> Any:
+        for epoch in train(*arguments):
+            yield epoch._replace(training_loss=math.nan) if epoch.number == 1 else epoch
 
-    monkeypatch.setattr("sklearn_graphid.priors._score.follow_training", sabotage)
+    monkeypatch.setattr(_score, "train_network", sabotage)
     with pytest.warns(UserWarning, match="training diverged in epoch 2.*best weights so far are kept"):
         first.fit(graphs)
     assert first.n_iter_ == 1
