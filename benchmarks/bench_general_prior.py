@@ -33,6 +33,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from _graph_families import make_graph_mixture
 from _results import RESULTS, command_line, publish, table
 from bench_paper import judge, pooled_calibration_error
 from sklearn.frozen import FrozenEstimator
@@ -41,7 +42,6 @@ from train_priors import deezer_split
 from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, System, load_prior
 from sklearn_graphid.datasets import (
     hide_edges,
-    make_graph_mixture,
     make_grid_graphs,
     make_power_grid,
     make_system,

@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from _graph_families import FAMILIES, make_graph_mixture
 
 import sklearn_graphid
 from sklearn_graphid import GraphPriorScore
-from sklearn_graphid.datasets import fetch_deezer_ego_nets, graph_families, make_graph_mixture, make_grid_graphs
+from sklearn_graphid.datasets import fetch_deezer_ego_nets, make_grid_graphs
 
 WEIGHTS = Path(sklearn_graphid.__file__).parent / "priors" / "weights"
 REFERENCE_SIGMAS = (0.5, 0.4478, 0.3956, 0.3433, 0.2911, 0.2389, 0.1867)
@@ -48,7 +49,7 @@ def grid_split() -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 def general_split(zip_path: str | None, without: str | None) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Many kinds of graphs, mostly small, as a large one takes the time of a hundred; and unseen ones."""
-    families = [name for name in graph_families() if name != without]
+    families = [name for name in FAMILIES if name != without]
     mixture = partial(make_graph_mixture, families=families)
     training = mixture(28_000, max_nodes=40, random_state=0) + mixture(2_000, min_nodes=40, random_state=1)
     if without != "ego-nets":
@@ -140,7 +141,7 @@ def main() -> None:
     parser.add_argument("--zip", dest="zip_path")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", help="a file from which an interrupted training goes on")
-    parser.add_argument("--without", choices=graph_families(), help="a family that the general prior shall not see")
+    parser.add_argument("--without", choices=FAMILIES, help="a family that the general prior shall not see")
     parser.add_argument("--folder", default=str(WEIGHTS), help="where to write; default: where shipped priors are")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()

@@ -6,14 +6,11 @@ from ._deezer import fetch_deezer_ego_nets
 from ._experiments import as_experiments, hide_edges, make_system
 from ._flow_networks import make_power_grid, make_water_network
 from ._grids import make_grid_graphs
-from ._mixture import graph_families, make_graph_mixture
 
 __all__ = [
     "as_experiments",
     "fetch_deezer_ego_nets",
-    "graph_families",
     "hide_edges",
-    "make_graph_mixture",
     "make_grid_graphs",
     "make_power_grid",
     "make_system",

@@ -1,12 +1,13 @@
-"""Families of random graphs, each from sparse to dense and from strict to loose.
+"""Families of random graphs, each from sparse to dense and from strict to loose, and their mixture.
 
-A family is a function `(n_nodes, random) -> adjacency`. It draws its own parameters, so that no two graphs are alike,
-and returns a 0/1 matrix of at most `n_nodes` nodes: what is built of rows, cells or groups of one size may be smaller.
+The prior "general" was trained on the mixture, so that it recognises the kind of a graph from its known part. A family
+is a function `(n_nodes, random) -> adjacency`. It draws its own parameters, so that no two graphs are alike, and
+returns a 0/1 matrix of at most `n_nodes` nodes: what is built of rows, cells or groups of one size may be smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import networkx as nx
@@ -14,10 +15,9 @@ import numpy as np
 from scipy.spatial import Delaunay
 from scipy.spatial.distance import cdist
 
-from .._utils._numbers import FloatArray
-from ._grids import add_edges
+from sklearn_graphid.datasets._grids import add_edges
 
-__all__ = ["FAMILIES", "move_edges"]
+FloatArray = np.ndarray
 
 Random = np.random.RandomState
 Family = Callable[[int, Random], FloatArray]
@@ -390,3 +390,30 @@ def move_edges(adjacency: FloatArray, share: float, random: Random) -> FloatArra
     moved[rows[gone], columns[gone]] = moved[columns[gone], rows[gone]] = 0.0
     add_edges(moved, n_moved, random)
     return moved
+
+
+def make_graph_mixture(
+    n_graphs: int,
+    *,
+    families: Sequence[str] = tuple(FAMILIES),
+    min_nodes: int = 8,
+    max_nodes: int = 100,
+    random_state: int | None = None,
+) -> list[FloatArray]:
+    """Draw graphs of families that are drawn uniformly, of sizes that are drawn log-uniformly, from eight nodes on.
+
+    In two out of five graphs, up to a fifth of the edges are then moved to random pairs, because real graphs do not
+    strictly follow one family. Nodes are numbered at random. Families that are made of rows, cells or groups of equal
+    size may give a few nodes fewer than `min_nodes`.
+    """
+    random = np.random.RandomState(random_state)
+    graphs = []
+    for _ in range(n_graphs):
+        family = FAMILIES[families[random.randint(len(families))]]
+        n_nodes = int(np.exp(random.uniform(np.log(min_nodes), np.log(max_nodes + 1))))
+        adjacency = family(n_nodes, random)
+        if random.random_sample() < 0.4:
+            adjacency = move_edges(adjacency, random.uniform(0.0, 0.2), random)
+        order = random.permutation(len(adjacency))
+        graphs.append(adjacency[np.ix_(order, order)])
+    return graphs
