@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._adam import AdamSystemIdentifier
 from ._base import BaseSystemIdentifier
+from ._edge_scores import EdgeScoreIdentifier, EdgeScores
 from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from ._least_squares import ConstrainedLeastSquaresIdentifier
@@ -11,13 +12,14 @@ from ._result import Experiments, Identification
 from ._ridge import RidgeSystemIdentifier
 from ._robust import RobustFilterIdentifier
 from ._smooth import SmoothSignalIdentifier
-from ._strengths import StrengthIdentifier, Strengths
 
 __all__ = [
     "PAPER_SETTINGS",
     "AdamSystemIdentifier",
     "BaseSystemIdentifier",
     "ConstrainedLeastSquaresIdentifier",
+    "EdgeScoreIdentifier",
+    "EdgeScores",
     "Experiments",
     "GraphicalLassoIdentifier",
     "Identification",
@@ -26,6 +28,4 @@ __all__ = [
     "RidgeSystemIdentifier",
     "RobustFilterIdentifier",
     "SmoothSignalIdentifier",
-    "StrengthIdentifier",
-    "Strengths",
 ]

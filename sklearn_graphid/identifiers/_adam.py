@@ -18,11 +18,11 @@ from ..samplers import ChainRNG, Slab
 from ._base import BaseSystemIdentifier
 from ._chains import problem_of
 from ._descent import BinaryEntries, DescentSettings, StrengthEntries, maximise_likelihood
+from ._edge_scores import EdgeScores, cross_fit, read_edges
 from ._edge_weights import SLABS, check_edge_weights, weight_matrices
 from ._estimates import refit_theta
 from ._following import FitFollower, has_callbacks
 from ._result import Experiments, Identification
-from ._strengths import Strengths, cross_fit, read_edges
 
 __all__ = ["AdamSystemIdentifier"]
 
@@ -266,8 +266,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         # A callback may have stopped the first fit; those that are compared with it go as far.
         descent = replace(descent, settings=descent.settings._replace(n_iterations=len(fit.losses)))
 
-        def strengths_given(given: KnownEdges) -> Strengths:
-            return Strengths(_log_strengths(fit if given is known else descent.fit(given), given), {})
+        def strengths_given(given: KnownEdges) -> EdgeScores:
+            return EdgeScores(_log_strengths(fit if given is known else descent.fit(given), given), {})
 
         reading = read_edges(cross_fit(strengths_given, known).matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
-from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
+from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
 
 __all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation", "partial_correlation"]
 
@@ -117,7 +117,7 @@ def _pass_on_deprecations(caught: list[warnings.WarningMessage]) -> None:
             warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
 
 
-class GraphicalLassoIdentifier(StrengthIdentifier):
+class GraphicalLassoIdentifier(EdgeScoreIdentifier):
     """Identify a graph from the largest partial correlations between the outputs.
 
     The graphical lasso (Friedman, Hastie and Tibshirani [1]_, by :func:`sklearn.covariance.graphical_lasso`) finds a
@@ -125,9 +125,9 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     correlation is large.
 
     Neither inputs nor filter are used to find the graph: the inputs are assumed to be white noise. Pairs of a node
-    without outputs get no strength. The known pairs are not used by the lasso, only to set the cut.
+    without outputs get no score. The known pairs are not used by the lasso, only to set the cut.
 
-    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
     means.
 
     Parameters
@@ -142,12 +142,12 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
 
     Attributes
     ----------
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
         Absolute values of the partial correlations; nan for nodes without outputs or with constant outputs.
     n_iter_ : int
         Number of iterations of the lasso.
     diagnostics_ : dict
-        In addition to those of `StrengthIdentifier`: "alpha", the penalty; "duality_gap", the distance of the lasso
+        In addition to those of `EdgeScoreIdentifier`: "alpha", the penalty; "duality_gap", the distance of the lasso
         from its optimum; and "converged", whether that is close enough.
 
     See Also
@@ -175,7 +175,7 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
     """
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right"), None],
         "assume_centered": ["boolean"],
         "max_iter": [NumberInterval(Integral, 1, np.iinfo(np.intc).max, closed="both")],
@@ -196,16 +196,18 @@ class GraphicalLassoIdentifier(StrengthIdentifier):
         self.assume_centered = assume_centered
         self.max_iter = max_iter
 
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        strengths = output_correlation(outputs, self.assume_centered)
-        alpha, heard = self._penalty(outputs), np.isfinite(np.diagonal(strengths))
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
+        scores = output_correlation(outputs, self.assume_centered)
+        alpha, heard = self._penalty(outputs), np.isfinite(np.diagonal(scores))
         if heard.sum() < 2:
-            return Strengths(strengths, {"alpha": alpha, "duality_gap": 0.0, "converged": True})
+            return EdgeScores(scores, {"alpha": alpha, "duality_gap": 0.0, "converged": True})
         block = np.ix_(heard, heard)
-        partial = partial_correlation(strengths[block], alpha, self.max_iter)
-        strengths[block] = np.abs(partial.matrix)
+        partial = partial_correlation(scores[block], alpha, self.max_iter)
+        scores[block] = np.abs(partial.matrix)
         told = {"alpha": alpha, "duality_gap": partial.duality_gap, "converged": not partial.warning}
-        return Strengths(strengths, told, max(partial.n_iter, 1), partial.warning)
+        return EdgeScores(scores, told, max(partial.n_iter, 1), partial.warning)
 
     def _penalty(self, outputs: FloatArray) -> float:
         if self.alpha is not None:

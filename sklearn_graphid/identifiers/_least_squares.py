@@ -14,7 +14,7 @@ from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace, KnownEdges
-from ._strengths import StrengthIdentifier, Strengths, cross_fit
+from ._edge_scores import EdgeScoreIdentifier, EdgeScores, cross_fit
 
 __all__ = ["ConstrainedLeastSquaresIdentifier"]
 
@@ -31,7 +31,7 @@ _TOO_FEW = (
 )
 
 
-class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
+class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
     """Identify a graph by least squares in the strengths of its edges.
 
     If outputs are a polynomial of order one, Y = theta_0 X + theta_1 X S, or a steady state, Y L = X, there is one
@@ -45,7 +45,7 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     therefore the equations are reweighted with the Laplacian found so far (`n_reweightings`). An equation needs the
     outputs of a node and of all its possible neighbours, so missing outputs may leave few equations.
 
-    In addition to the parameters and attributes below it has those of `StrengthIdentifier`.
+    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
 
     Attributes
     ----------
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
         Absolute values of the strengths, for inputs and outputs of unit mean square. The strengths of known pairs come
         from the fit in which they were hidden.
     weights_ : ndarray of shape (n_nodes, n_nodes)
@@ -90,7 +90,7 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
     """
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "edge_weights": [StrOptions({"positive", "signed"})],
         "n_reweightings": [NumberInterval(Integral, 0, None, closed="left")],
     }
@@ -108,14 +108,16 @@ class ConstrainedLeastSquaresIdentifier(StrengthIdentifier):
         self.edge_weights = edge_weights
         self.n_reweightings = n_reweightings
 
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        def given(known: KnownEdges) -> Strengths:
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
+        def given(known: KnownEdges) -> EdgeScores:
             space = EdgeSpace.of_mask(~known.mask | (known.values == 1))
             weights = self._weights(inputs, outputs, space, filter)
             warning = _TOO_FEW if np.isnan(weights).any() else ""
             matrix = space.filled(weights, np.zeros(known.mask.shape))
             power = 1 if isinstance(filter, SteadyStateFilter) else -1
-            return Strengths(np.abs(matrix), {}, weights=matrix, weight_power=power, warning=warning)
+            return EdgeScores(np.abs(matrix), {}, weights=matrix, weight_power=power, warning=warning)
 
         # Many small solutions, which take thirty times as long where two processes share two cores.
         with threadpool_limits(1, user_api="blas"):

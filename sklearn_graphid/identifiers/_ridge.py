@@ -11,7 +11,7 @@ import numpy as np
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
-from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths
+from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
 
 __all__ = ["RidgeSystemIdentifier", "best_gain", "conjugate_gradients", "ridge_operator"]
 
@@ -78,7 +78,7 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
     return np.asarray(gain * np.eye(len(deviation)) + deviation)
 
 
-class RidgeSystemIdentifier(StrengthIdentifier):
+class RidgeSystemIdentifier(EdgeScoreIdentifier):
     """Identify a graph from the largest entries of a ridge estimate of the process.
 
     The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) does not involve a graph: H is the
@@ -86,7 +86,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
     pair is an edge if abs(H) is large, so the method works best if mainly neighbours affect each other. The filter is
     not used to find the graph.
 
-    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
     means.
 
     Parameters
@@ -98,7 +98,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
 
     Attributes
     ----------
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
         Absolute values of H, for inputs and outputs of unit mean square; nan for pairs of nodes that both lack outputs.
 
     See Also
@@ -126,7 +126,7 @@ class RidgeSystemIdentifier(StrengthIdentifier):
     """
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
     }
 
@@ -141,8 +141,10 @@ class RidgeSystemIdentifier(StrengthIdentifier):
         super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
 
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        strengths = np.abs(ridge_operator(inputs, outputs, self.alpha))
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
+        scores = np.abs(ridge_operator(inputs, outputs, self.alpha))
         silent = np.isnan(outputs).all(0)
-        strengths[np.ix_(silent, silent)] = np.nan
-        return Strengths(strengths, {})
+        scores[np.ix_(silent, silent)] = np.nan
+        return EdgeScores(scores, {})

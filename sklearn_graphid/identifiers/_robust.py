@@ -17,8 +17,8 @@ from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
+from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
 from ._ridge import best_gain, conjugate_gradients, ridge_operator
-from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit, read_edges
 
 __all__ = ["Alternation", "CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
 
@@ -208,7 +208,7 @@ def alternate(
     return Alternation(operator, adjacency, values)
 
 
-class RobustFilterIdentifier(StrengthIdentifier):
+class RobustFilterIdentifier(EdgeScoreIdentifier):
     """Identify a graph that commutes with the process.
 
     This is robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H,
@@ -222,7 +222,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
     undetermined if there are few experiments. A pair is an edge if its entry of A is large. Only the shift of the
     filter is used to find the graph.
 
-    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
     means.
 
     Parameters
@@ -250,13 +250,13 @@ class RobustFilterIdentifier(StrengthIdentifier):
 
     Attributes
     ----------
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
         The matrix A. The entry of a known pair comes from a fit in which a fifth of the known pairs, including this
         one, is hidden.
     n_iter_ : int
         Number of alternations.
     diagnostics_ : dict
-        In addition to those of `StrengthIdentifier`: "shift", the shift used, and "objective", at the start and after
+        In addition to those of `EdgeScoreIdentifier`: "shift", the shift used, and "objective", at the start and after
         each half of an alternation.
 
     See Also
@@ -283,7 +283,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
     """
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
         "commutation_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
         "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
@@ -322,12 +322,14 @@ class RobustFilterIdentifier(StrengthIdentifier):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
         guess = self._checked_guess(known.n_nodes)
         start = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE))
         objective = self._objective(inputs, outputs, start, filter)
 
-        def graph_given(partly_known: KnownEdges) -> Strengths:
+        def graph_given(partly_known: KnownEdges) -> EdgeScores:
             if guess is None:
                 guessed: npt.NDArray[Any] = read_edges(np.abs(start), partly_known).edges
             else:
@@ -336,7 +338,7 @@ class RobustFilterIdentifier(StrengthIdentifier):
             soft = partly_known.fill(float(near.guess.mean()))
             ended = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
             told = {"shift": near.shift, "objective": np.array(ended.objective)}
-            return Strengths(ended.adjacency, told, n_iter=len(ended.objective) // 2)
+            return EdgeScores(ended.adjacency, told, n_iter=len(ended.objective) // 2)
 
         return cross_fit(graph_given, known)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
 from ..graphs import EdgeSpace, KnownEdges
-from ._strengths import LARGEST_PENALTY, StrengthIdentifier, Strengths, cross_fit
+from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit
 
 __all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
 
@@ -130,7 +130,7 @@ def learn_smooth_graph(
     return SmoothGraph(weights, n_iterations + n_steps, converged)
 
 
-class SmoothSignalIdentifier(StrengthIdentifier):
+class SmoothSignalIdentifier(EdgeScoreIdentifier):
     """Identify a graph on which the outputs are smooth.
 
     The method finds weights W that are large between nodes with similar outputs. They minimise (Kalofolias [1]_)
@@ -144,7 +144,7 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     non-edges have weight zero. Weights of known edges are learned: the weights are not on the scale of a graph of zeros
     and ones, and fixed weights of known edges would determine the degrees of their nodes.
 
-    In addition to the parameters and attributes below it has those of `StrengthIdentifier`, which defines what "large"
+    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
     means.
 
     Parameters
@@ -157,7 +157,7 @@ class SmoothSignalIdentifier(StrengthIdentifier):
 
     Attributes
     ----------
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
         The weights W. The weight of a known pair comes from a fit in which a fifth of the known pairs, including this
         one, is hidden. nan for nodes without outputs.
     n_iter_ : int
@@ -187,7 +187,7 @@ class SmoothSignalIdentifier(StrengthIdentifier):
     """
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
         "beta": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
     }
@@ -205,7 +205,9 @@ class SmoothSignalIdentifier(StrengthIdentifier):
         self.alpha = alpha
         self.beta = beta
 
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
         if self.alpha * self.beta < _SMALLEST_BETA:
             raise ValueError(
                 f"alpha={self.alpha!r} times beta={self.beta!r} is below {_SMALLEST_BETA:g}, which is too small for "
@@ -216,11 +218,11 @@ class SmoothSignalIdentifier(StrengthIdentifier):
         mean = distances[comparable].mean() if comparable.any() else 0.0
         scaled = distances / mean if mean else distances
 
-        def weights_given(partly_known: KnownEdges) -> Strengths:
+        def weights_given(partly_known: KnownEdges) -> EdgeScores:
             free = comparable & ~(partly_known.mask & (partly_known.values == 0))
             graph = learn_smooth_graph(scaled, self.alpha, self.beta, free)
             weights = np.where(comparable, graph.weights, np.nan)
             warning = "" if graph.converged else _NOT_CONVERGED
-            return Strengths(weights, {"converged": graph.converged}, graph.n_iterations, warning)
+            return EdgeScores(weights, {"converged": graph.converged}, graph.n_iterations, warning)
 
         return cross_fit(weights_given, known)

@@ -37,7 +37,7 @@ def test_attributes_keep_the_contract(competitor, ring_known, ring_experiments):
     assert competitor.noise_std_ > 0
     assert competitor.known_edges_ is ring_known
     assert competitor.diagnostics_["calibrated"] is True
-    np.testing.assert_allclose(competitor.strengths_, competitor.strengths_.T)
+    np.testing.assert_allclose(competitor.edge_scores_, competitor.edge_scores_.T)
     assert competitor.predict(ring_experiments[0]).shape == ring_experiments[1].shape
     graphs, thetas, *_ = competitor.sample(3, random_state=0)
     np.testing.assert_array_equal(graphs, np.repeat(adjacency[None], 3, axis=0))
@@ -82,7 +82,7 @@ def test_numbers_of_nodes_do_not_matter(competitor, club):
     X, Y = make_system(network, "heat", [0.5], n_experiments=30, random_state=0)
     order = np.random.default_rng(0).permutation(34)
     one, other = clone(competitor).fit(X, Y), competitor.fit(X[:, order], Y[:, order])
-    np.testing.assert_allclose(other.strengths_, one.strengths_[np.ix_(order, order)], atol=1e-3)
+    np.testing.assert_allclose(other.edge_scores_, one.edge_scores_[np.ix_(order, order)], atol=1e-3)
     np.testing.assert_array_equal(other.adjacency_, one.adjacency_[np.ix_(order, order)])
 
 
@@ -91,8 +91,8 @@ def test_two_of_them_ignore_the_inputs(name, club):
     network, known = club
     X, Y = make_system(network, "heat", [0.5], n_experiments=10, random_state=0)
     identifier = clone(COMPETITORS[name])
-    one = clone(identifier).fit(X, Y, known).strengths_
-    np.testing.assert_array_equal(identifier.fit(X[::-1], Y, known).strengths_, one)
+    one = clone(identifier).fit(X, Y, known).edge_scores_
+    np.testing.assert_array_equal(identifier.fit(X[::-1], Y, known).edge_scores_, one)
 
 
 def test_the_same_data_give_the_same_fit(competitor, club):
@@ -100,7 +100,7 @@ def test_the_same_data_give_the_same_fit(competitor, club):
     X, Y = make_system(network, "heat", [0.5], n_experiments=10, random_state=0)
     Y[2, 3] = NAN
     one, other = clone(competitor).fit(X, Y, known), competitor.fit(X, Y, known)
-    for name in ("adjacency_", "edge_probabilities_", "theta_", "strengths_", "noise_std_"):
+    for name in ("adjacency_", "edge_probabilities_", "theta_", "edge_scores_", "noise_std_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
@@ -122,7 +122,7 @@ def test_outputs_say_nothing_of_unobserved_nodes(name, ring_known, ring_experime
     gaps = Y.copy()
     gaps[:, 4] = NAN
     fitted = clone(COMPETITORS[name]).fit(X, gaps, ring_known)
-    assert np.isnan(np.delete(fitted.strengths_[4], 4)).all()
+    assert np.isnan(np.delete(fitted.edge_scores_[4], 4)).all()
     compared = np.delete(np.delete(ring_known.to_array(), 4, 0), 4, 1)[np.triu_indices(5, 1)]
     share = (np.nansum(compared) + 1) / (np.isfinite(compared).sum() + 2)
     unsaid = ~ring_known.mask[4]

@@ -22,7 +22,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import PolynomialFilter
 from sklearn_graphid.identifiers import _smooth
-from sklearn_graphid.identifiers._strengths import platt_scaling
+from sklearn_graphid.identifiers._edge_scores import platt_scaling
 
 IDENTIFIERS = {
     **COMPETITORS,

@@ -58,7 +58,7 @@ def test_strengths_agree_with_scikit_learns_estimator(club):
     fitted = GraphicalLassoIdentifier("heat", alpha=0.2).fit(X, Y, known)
     scale = np.sqrt(np.diagonal(precision))
     expected = np.abs(precision / np.outer(scale, scale)) - np.eye(34)
-    np.testing.assert_allclose(fitted.strengths_, expected, atol=1e-4)
+    np.testing.assert_allclose(fitted.edge_scores_, expected, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("error")

@@ -57,7 +57,7 @@ def test_strengths_are_found_where_there_is_no_noise(name, edge_weights):
     X, Y = make_data(name, weights, noise_std=0.0)
     identifier = ConstrainedLeastSquaresIdentifier(FILTERS[name][0], edge_weights=edge_weights).fit(X, Y, known)
     rows, columns = known.unknown_pairs()
-    found, true = identifier.strengths_[rows, columns], weights[rows, columns]
+    found, true = identifier.edge_scores_[rows, columns], weights[rows, columns]
     factor = (found @ true) / (true @ true)
     np.testing.assert_allclose(found, factor * true, atol=1e-4 * factor)
     np.testing.assert_array_equal(identifier.adjacency_, GRAPH)
@@ -102,7 +102,7 @@ def test_strengths_are_scipys(name):
     X, Y = noisy_data(name)
     identifier = ConstrainedLeastSquaresIdentifier(FILTERS[name][0], n_reweightings=0).fit(X, Y, NOTHING)
     expected = scipys_strengths(*equations_of(name, X, Y))
-    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.strengths_), expected, atol=1e-5)
+    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.edge_scores_), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["steady-state", "ground"])
@@ -117,7 +117,7 @@ def test_reweighted_strengths_are_scipys(name):
         is_free = np.arange(10) != FILTERS[name][0].ground
         inverse = np.linalg.pinv((np.diag(weights.sum(1)) - weights)[np.ix_(is_free, is_free)])
         expected = scipys_strengths([column @ inverse for column in columns], targets @ inverse)
-    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.strengths_), expected, atol=1e-5)
+    np.testing.assert_allclose(EdgeSpace.complete(10).gather(identifier.edge_scores_), expected, atol=1e-5)
 
 
 def test_reweighting_brings_strengths_closer_to_the_truth():
@@ -195,12 +195,12 @@ def test_a_steady_state_uses_the_equations_that_are_complete():
     assert edge_f1_score(GRAPH, some.adjacency_, known) == 1.0
     with pytest.warns(ConvergenceWarning, match="no equation contains some of the pairs"):
         none = ConstrainedLeastSquaresIdentifier().fit(X, never, known)
-    assert np.isnan(none.strengths_[3, ~known.mask[3]]).all()
+    assert np.isnan(none.edge_scores_[3, ~known.mask[3]]).all()
     rest = known.mask[3] & (known.values[3] == 0) & (np.arange(10) != 3)
     unknown = ~known.mask & rest & rest[:, None]
     # Strengths are those of outputs of unit mean square.
     found, full = (
-        fitted.strengths_[unknown] / np.sqrt(np.nanmean(outputs**2))
+        fitted.edge_scores_[unknown] / np.sqrt(np.nanmean(outputs**2))
         for fitted, outputs in ((none, never), (some, sometimes))
     )
     assert unknown.any()

@@ -15,16 +15,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_graphid import RidgeSystemIdentifier, System, compare_identifiers, identify_many
 from sklearn_graphid.datasets import hide_edges, make_system
-from sklearn_graphid.identifiers import StrengthIdentifier, Strengths
+from sklearn_graphid.identifiers import EdgeScoreIdentifier, EdgeScores
 
 THETA = [1.0, 0.3]
 
 
-class CorrelationIdentifier(StrengthIdentifier):
+class CorrelationIdentifier(EdgeScoreIdentifier):
     """A pair is an edge where the input at one node is correlated with the output at the other."""
 
     _parameter_constraints = {
-        **StrengthIdentifier._parameter_constraints,
+        **EdgeScoreIdentifier._parameter_constraints,
         "power": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -32,11 +32,11 @@ class CorrelationIdentifier(StrengthIdentifier):
         super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.power = power
 
-    def _strengths(self, inputs, outputs, known, filter):
-        scores = [(signals - np.nanmean(signals, 0)) / np.nanstd(signals, 0) for signals in (inputs, outputs)]
-        correlation = np.nanmean(scores[0][:, :, None] * scores[1][:, None, :], axis=0)
-        strengths = np.abs(correlation + correlation.T) / 2
-        return Strengths(strengths**self.power, {"mean_correlation": float(correlation.mean())})
+    def _edge_scores(self, inputs, outputs, known, filter):
+        standard = [(signals - np.nanmean(signals, 0)) / np.nanstd(signals, 0) for signals in (inputs, outputs)]
+        correlation = np.nanmean(standard[0][:, :, None] * standard[1][:, None, :], axis=0)
+        scores = np.abs(correlation + correlation.T) / 2
+        return EdgeScores(scores**self.power, {"mean_correlation": float(correlation.mean())})
 
 
 def make_ring(n_nodes, n_experiments=1000, seed=0):
@@ -62,11 +62,11 @@ def test_it_agrees_with_numpy(is_told, power, system):
     X, Y, ring = system.X, system.Y, system.true_adjacency
     fitted = CorrelationIdentifier(power=power).fit(X, Y, system.known_mask if is_told else None)
     across = np.corrcoef(X.T, Y.T)[:8, 8:]
-    np.testing.assert_allclose(fitted.strengths_, np.abs((across + across.T) / 2) ** power, rtol=1e-9)
+    np.testing.assert_allclose(fitted.edge_scores_, np.abs((across + across.T) / 2) ** power, rtol=1e-9)
     assert fitted.diagnostics_["mean_correlation"] == pytest.approx(across.mean())
     assert fitted.diagnostics_["calibrated"] is is_told
     np.testing.assert_array_equal(fitted.adjacency_, ring)
-    np.testing.assert_array_equal(fitted.strengths_[ring == 1] > fitted.diagnostics_["cut"], True)
+    np.testing.assert_array_equal(fitted.edge_scores_[ring == 1] > fitted.diagnostics_["cut"], True)
     design = np.stack([(X @ np.linalg.matrix_power(ring, exponent)).ravel() for exponent in range(3)], axis=1)
     theta, squares, _, _ = np.linalg.lstsq(design, Y.ravel(), rcond=None)
     np.testing.assert_allclose(fitted.theta_, theta, rtol=1e-6)
@@ -74,12 +74,12 @@ def test_it_agrees_with_numpy(is_told, power, system):
     np.testing.assert_allclose(fitted.predict(X), (design @ theta).reshape(Y.shape), rtol=1e-6)
 
 
-def test_known_pairs_stay_and_surer_pairs_are_stronger(system):
+def test_known_pairs_stay_and_surer_pairs_have_larger_scores(system):
     known = system.known_mask
     fitted = CorrelationIdentifier().fit(system.X[:10], system.Y[:10], known)
     np.testing.assert_array_equal(fitted.adjacency_[known.mask], known.values[known.mask])
     unknown = known.unknown_pairs()
-    ranked = np.argsort(fitted.strengths_[unknown])
+    ranked = np.argsort(fitted.edge_scores_[unknown])
     assert (np.diff(fitted.edge_probabilities_[unknown][ranked]) >= 0).all()
 
 
@@ -108,7 +108,7 @@ def test_it_is_cloned_and_pickled(system):
     np.testing.assert_array_equal(read.edge_probabilities_, fitted.edge_probabilities_)
     np.testing.assert_array_equal(read.predict(system.X), fitted.predict(system.X))
     assert list(read.to_networkx().edges) == list(fitted.to_networkx().edges)
-    assert not hasattr(clone(fitted), "strengths_")
+    assert not hasattr(clone(fitted), "edge_scores_")
 
 
 def test_it_is_cross_validated_and_searched(system):

@@ -133,7 +133,7 @@ def test_guess_wins_with_a_large_penalty(club):
     for guess in (network, nx.from_numpy_array(network)):
         told = RobustFilterIdentifier("heat", guess=guess, guess_penalty=1e3, reweighted=False).fit(X, Y, known)
         unknown = known.unknown_pairs()
-        np.testing.assert_allclose(told.strengths_[unknown], network[unknown], atol=1e-6)
+        np.testing.assert_allclose(told.edge_scores_[unknown], network[unknown], atol=1e-6)
         np.testing.assert_array_equal(told.adjacency_, network)
 
 

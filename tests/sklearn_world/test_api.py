@@ -32,7 +32,7 @@ IGNORED_FOR_RECORDS = {"EX01", "PR01"}
 # What one needs for a prior or an identifier of one's own; of the latter, also what those that are there share.
 WRITTEN_FOR_CONTRIBUTORS = {
     "identifiers.BaseSystemIdentifier",
-    "identifiers.StrengthIdentifier",
+    "identifiers.EdgeScoreIdentifier",
     "priors.Denoiser",
     "priors.GraphPrior",
 }

@@ -1,7 +1,7 @@
-"""Code shared by identifiers that rank pairs: from a strength for every pair to a graph, its probabilities and theta.
+"""Code shared by identifiers that rank pairs: from a score for every pair to a graph, its probabilities and theta.
 
 A method gives every pair of nodes a number that is larger if an edge is more plausible, and nan if the data do not
-inform about the pair. If edges and non-edges are known, a cut is learned from their strengths.
+inform about the pair. If edges and non-edges are known, a cut is learned from their scores.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ._result import Experiments, Identification
 __all__ = [
     "LARGEST_PENALTY",
     "EdgeReading",
+    "EdgeScoreIdentifier",
+    "EdgeScores",
     "FilterFit",
-    "StrengthIdentifier",
-    "Strengths",
     "cross_fit",
     "fit_filter",
     "largest_f1_cut",
@@ -54,7 +54,7 @@ _N_FOLDS = 5
 _MAX_NEWTON_STEPS = 100
 
 
-class Strengths(NamedTuple):
+class EdgeScores(NamedTuple):
     """A number for every pair, and what is worth telling about how it was found."""
 
     matrix: FloatArray  # (nodes, nodes), symmetric, larger where an edge is more plausible, nan where nothing is said
@@ -66,33 +66,33 @@ class Strengths(NamedTuple):
 
 
 class EdgeReading(NamedTuple):
-    """What the strengths say of the unknown pairs."""
+    """What the scores say of the unknown pairs."""
 
     edges: BoolArray  # (unknown pairs,)
     probabilities: FloatArray  # (unknown pairs,)
-    cut: float  # the strength above which a pair is an edge; nan where the threshold is one of probabilities
+    cut: float  # the score above which a pair is an edge; nan where the threshold is one of probabilities
     calibrated: bool  # whether the probabilities come from known pairs
 
 
-def largest_f1_cut(strengths: FloatArray, is_edge: BoolArray) -> float:
-    """The cut with the largest F1 score, halfway between two strengths; the highest of several that are as good."""
-    order = np.argsort(-strengths, kind="stable")
-    ranked = np.append(strengths[order], -np.inf)
+def largest_f1_cut(scores: FloatArray, is_edge: BoolArray) -> float:
+    """The cut with the largest F1 score, halfway between two scores; the highest of several that are as good."""
+    order = np.argsort(-scores, kind="stable")
+    ranked = np.append(scores[order], -np.inf)
     n_found = np.cumsum(is_edge[order])
     f1 = 2 * n_found / (np.arange(1, len(order) + 1) + is_edge.sum())
-    # No cut goes between pairs of equal strength.
+    # No cut goes between pairs of equal score.
     best = int(np.where(ranked[:-1] > ranked[1:], f1, -1.0).argmax())
     if best + 1 == len(order):
         return -np.inf
     return float(ranked[best] + ranked[best + 1]) / 2
 
 
-def two_means_cut(strengths: FloatArray) -> tuple[float, float]:
+def two_means_cut(scores: FloatArray) -> tuple[float, float]:
     """The cut into two groups of least variance within them (Otsu 1979), and the standard deviation that is left.
 
-    Strengths that are all equal make one group, below the cut.
+    Scores that are all equal make one group, below the cut.
     """
-    ranked = np.sort(strengths)
+    ranked = np.sort(scores)
     n_low = np.arange(1, len(ranked))
     sums = np.cumsum(ranked)[:-1]
     gap = (ranked.sum() - sums) / (len(ranked) - n_low) - sums / n_low
@@ -105,8 +105,8 @@ def two_means_cut(strengths: FloatArray) -> tuple[float, float]:
     return float(low[-1] + high[0]) / 2, float(np.sqrt(within))
 
 
-def platt_scaling(strengths: FloatArray, is_edge: BoolArray) -> tuple[float, float]:
-    """Slope, at least 0, and intercept of the log-odds of an edge as a function of its strength (Platt 1999).
+def platt_scaling(scores: FloatArray, is_edge: BoolArray) -> tuple[float, float]:
+    """Slope, at least 0, and intercept of the log-odds of an edge as a function of its score (Platt 1999).
 
     Platt's targets, (n + 1) / (n + 2) instead of 1 for n edges and likewise for the non-edges, keep the slope finite
     where a cut separates the two.
@@ -114,21 +114,21 @@ def platt_scaling(strengths: FloatArray, is_edge: BoolArray) -> tuple[float, flo
     n_edges, n_pairs = int(is_edge.sum()), len(is_edge)
     targets = np.where(is_edge, (n_edges + 1) / (n_edges + 2), 1 / (n_pairs - n_edges + 2))
     flat = 0.0, float(logit(targets.mean()))
-    spread = strengths.std()
+    spread = scores.std()
     if spread == 0:
         return flat
-    standardised = (strengths - strengths.mean()) / spread
+    standardised = (scores - scores.mean()) / spread
     standard_slope, standard_intercept = _logistic_fit(standardised, targets, np.array(flat))
     slope = float(standard_slope / spread)
-    if slope <= 0:  # a larger strength is no sign of an edge here
+    if slope <= 0:  # a larger score is no sign of an edge here
         return flat
-    return slope, float(standard_intercept - slope * strengths.mean())
+    return slope, float(standard_intercept - slope * scores.mean())
 
 
 def _logistic_fit(feature: FloatArray, targets: FloatArray, start: FloatArray) -> FloatArray:
     """Slope and intercept of least cross-entropy with targets strictly between 0 and 1, by Newton's method.
 
-    scikit-learn's solvers warn where the line search has nothing left to gain but rounding, as with strengths of two
+    scikit-learn's solvers warn where the line search has nothing left to gain but rounding, as with scores of two
     values only.
     """
     design = np.stack([feature, np.ones_like(feature)])
@@ -156,59 +156,59 @@ def _logistic_fit(feature: FloatArray, targets: FloatArray, start: FloatArray) -
 
 
 def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = None) -> EdgeReading:
-    """Read the unknown pairs off a matrix of strengths.
+    """Read the unknown pairs off a matrix of scores.
 
     Parameters
     ----------
     matrix : ndarray of shape (n_nodes, n_nodes)
-        Strengths; nan where the data say nothing.
+        Scores; nan where the data say nothing.
     known : KnownEdges
         What is known. Where it holds edges and non-edges, the cut has the largest F1 score on them and the
-        probabilities are their Platt scaling; elsewhere the strengths are cut into two groups, and the probabilities
+        probabilities are their Platt scaling; elsewhere the scores are cut into two groups, and the probabilities
         are a logistic curve around the cut, which ranks the pairs and no more.
     threshold : float or None
-        Take as edges the pairs whose probability is above this, instead of a cut of the strengths.
+        Take as edges the pairs whose probability is above this, instead of a cut of the scores.
 
     Returns
     -------
     EdgeReading
         Edges and probabilities of the unknown pairs.
     """
-    strengths = matrix[known.unknown_pairs()]
+    scores = matrix[known.unknown_pairs()]
     rows, columns = EdgeSpace.of_mask(known.mask & np.isfinite(matrix), known.directed).ends()
     reference, is_edge = matrix[rows, columns], known.values[rows, columns] == 1
     calibrated = bool(is_edge.any() and not is_edge.all())
     if calibrated:
         cut = largest_f1_cut(reference, is_edge)
         slope, intercept = platt_scaling(reference, is_edge)
-        probabilities = expit(slope * strengths + intercept)
+        probabilities = expit(slope * scores + intercept)
         unsaid = (is_edge.sum() + 1) / (len(is_edge) + 2)
     else:
-        cut, probabilities, unsaid = _read_without_examples(strengths)
-    probabilities = np.where(np.isnan(strengths), unsaid, probabilities)
+        cut, probabilities, unsaid = _read_without_examples(scores)
+    probabilities = np.where(np.isnan(scores), unsaid, probabilities)
     if threshold is None:
-        return EdgeReading(strengths > cut, probabilities, cut, calibrated)
+        return EdgeReading(scores > cut, probabilities, cut, calibrated)
     return EdgeReading(probabilities > threshold, probabilities, np.nan, calibrated)
 
 
-def _read_without_examples(strengths: FloatArray) -> tuple[float, FloatArray, float]:
-    said = strengths[np.isfinite(strengths)]
+def _read_without_examples(scores: FloatArray) -> tuple[float, FloatArray, float]:
+    said = scores[np.isfinite(scores)]
     cut, within = two_means_cut(said)
     if np.isinf(cut):
-        return cut, np.full(strengths.shape, 0.5), 0.5
+        return cut, np.full(scores.shape, 0.5), 0.5
     # Two values and nothing between them make a step.
     steepness = 1 / max(within, np.finfo(np.float64).tiny)
     with np.errstate(over="ignore"):
-        curve: FloatArray = expit(steepness * (strengths - cut))
+        curve: FloatArray = expit(steepness * (scores - cut))
     return cut, curve, float((said > cut).mean())
 
 
-def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEdges) -> Strengths:
-    """Strengths from a method that learns from what is known, such that known and unknown pairs can be compared.
+def cross_fit(scores_given: Callable[[KnownEdges], EdgeScores], known: KnownEdges) -> EdgeScores:
+    """Scores from a method that learns from what is known, such that known and unknown pairs can be compared.
 
-    Known pairs are hidden from the method a fifth at a time, and their strengths are those that it gives them unseen.
+    Known pairs are hidden from the method a fifth at a time, and their scores are those that it gives them unseen.
     """
-    full = strengths_given(known)
+    full = scores_given(known)
     matrix = full.matrix.copy()
     pairs = known.known_pairs()
     is_edge = pairs.gather(known.values) == 1
@@ -221,7 +221,7 @@ def cross_fit(strengths_given: Callable[[KnownEdges], Strengths], known: KnownEd
         hidden = pairs.select(dealt[fold::_N_FOLDS])
         mask = known.mask.copy()
         hidden.write(mask, False)
-        unseen = strengths_given(KnownEdges(mask, known.values, weights=known.weights, directed=known.directed))
+        unseen = scores_given(KnownEdges(mask, known.values, weights=known.weights, directed=known.directed))
         hidden.write(matrix, hidden.gather(unseen.matrix))
         full = full._replace(warning=full.warning or unseen.warning)
     return full._replace(matrix=matrix)
@@ -290,22 +290,22 @@ def unit_scale(signals: FloatArray) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StrengthResult(Identification):
-    strengths: FloatArray  # (nodes, nodes)
+class _EdgeScoreResult(Identification):
+    edge_scores: FloatArray  # (nodes, nodes)
     n_iter: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightedResult(_StrengthResult):
+class WeightedResult(_EdgeScoreResult):
     """What a method that fits weights finds."""
 
     weights: FloatArray  # (nodes, nodes), for inputs and outputs as they came
 
 
-class StrengthIdentifier(BaseSystemIdentifier):
-    """Base class for identifiers that rank pairs by a strength and fit theta on the resulting graph.
+class EdgeScoreIdentifier(BaseSystemIdentifier):
+    """Base class for identifiers that rank pairs by a score and fit theta on the resulting graph.
 
-    A subclass implements `_strengths`. A pair is an edge if its strength is large, that is above a cut. If edges and
+    A subclass implements `_edge_scores`. A pair is an edge if its score is large, that is above a cut. If edges and
     non-edges are known, it is the cut with the largest F1 score on them; otherwise it is the cut that splits the pairs
     into two groups of least variance (Otsu [1]_). theta is then fitted on the graph by least squares, with the inputs.
 
@@ -323,12 +323,12 @@ class StrengthIdentifier(BaseSystemIdentifier):
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
         The identified graph, with entries 0 and 1; known pairs are as given.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their strengths (Platt scaling [2]_), applied to the unknown pairs. It
+        Logistic regression of the known pairs on their scores (Platt scaling [2]_), applied to the unknown pairs. It
         is calibrated if known and unknown pairs are alike. If no edges or no non-edges are known, the entries rank the
-        pairs but are not probabilities. Pairs without a strength get the share of edges among the known pairs, or the
+        pairs but are not probabilities. Pairs without a score get the share of edges among the known pairs, or the
         share of pairs above the cut if the known pairs did not set it.
-    strengths_ : ndarray of shape (n_nodes, n_nodes)
-        The strength that the method gives every pair; nan if it gives none.
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
+        The score that the method gives every pair; nan if it gives none.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     noise_std_ : float
@@ -336,7 +336,7 @@ class StrengthIdentifier(BaseSystemIdentifier):
     n_iter_ : int
         Number of iterations of the method; 1 if it does not iterate.
     diagnostics_ : dict
-        "cut", the strength that separates edges from other pairs; "calibrated", whether the cut was learned from known
+        "cut", the score that separates edges from other pairs; "calibrated", whether the cut was learned from known
         pairs; and further entries of the method.
     known_edges_, filter_, node_names_ : KnownEdges, GraphFilter and list
         As in `BaseSystemIdentifier`.
@@ -362,36 +362,38 @@ class StrengthIdentifier(BaseSystemIdentifier):
         self.observed_nodes = observed_nodes
 
     @abstractmethod
-    def _strengths(self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter) -> Strengths:
-        """Strengths from inputs and outputs (experiments, nodes) of unit rms; nan where nothing was measured."""
+    def _edge_scores(
+        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
+    ) -> EdgeScores:
+        """Scores from inputs and outputs (experiments, nodes) of unit rms; nan where nothing was measured."""
 
     def _identify(self, experiments: Experiments) -> Identification:
         X, outputs, known, filter = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
         scales = unit_scale(X), unit_scale(outputs)
-        strengths = self._strengths(X / scales[0], outputs / scales[1], known, filter)
-        reading = read_edges(strengths.matrix, known, self.threshold)
+        scores = self._edge_scores(X / scales[0], outputs / scales[1], known, filter)
+        reading = read_edges(scores.matrix, known, self.threshold)
         adjacency = known.fill(reading.edges)
         matrix = adjacency
-        if strengths.weights is not None:
-            in_units_of_the_data = (scales[0] / scales[1]) ** strengths.weight_power * strengths.weights
+        if scores.weights is not None:
+            in_units_of_the_data = (scales[0] / scales[1]) ** scores.weight_power * scores.weights
             matrix = _weights_of_edges(in_units_of_the_data, adjacency)
         fitted = fit_filter(X, outputs, matrix, filter)
-        trouble = (Finding.trouble(strengths.warning, ConvergenceWarning),) if strengths.warning else ()
+        trouble = (Finding.trouble(scores.warning, ConvergenceWarning),) if scores.warning else ()
         root.call_on_fit_task_end(estimator=self)
         found: dict[str, Any] = {
             "edge_probabilities": known.fill(reading.probabilities),
             "adjacency": adjacency.astype(np.int64),
             "theta": fitted.theta,
             "noise_std": fitted.noise_std,
-            "diagnostics": {"cut": reading.cut, "calibrated": reading.calibrated, **strengths.diagnostics},
+            "diagnostics": {"cut": reading.cut, "calibrated": reading.calibrated, **scores.diagnostics},
             "findings": trouble,
-            "strengths": strengths.matrix,
-            "n_iter": strengths.n_iter,
+            "edge_scores": scores.matrix,
+            "n_iter": scores.n_iter,
         }
-        if strengths.weights is None:
-            return _StrengthResult(**found)
+        if scores.weights is None:
+            return _EdgeScoreResult(**found)
         return WeightedResult(**found, weights=matrix)
 
 
