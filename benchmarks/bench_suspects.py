@@ -78,7 +78,7 @@ def measure(family: str, graph: np.ndarray | None, wrong: str, seed: int) -> dic
     row: dict[str, Any] = {"family": family, "seed": seed, "wrong": wrong}
     row["is_first"] = None if case.wrong is None else (suspects.source, suspects.target) == case.wrong
     row |= {"log_odds": float(suspects.log_odds), "fit": between - start}
-    row["method"] = None if hasattr(fitted, "_log_odds_wrong") else time.perf_counter() - between
+    row["method"] = None if fitted._log_odds_wrong is not None else time.perf_counter() - between
     row["is_warned"] = any("contradict" in str(warning.message) for warning in caught)
     row["is_warned_otherwise"] = any("contradict" not in str(warning.message) for warning in caught)
     return row

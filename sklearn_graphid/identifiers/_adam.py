@@ -79,17 +79,6 @@ def _log_strengths(fit: _Fit, known: KnownEdges) -> FloatArray:
     return np.asarray(np.log(np.maximum(sizes, _SMALLEST_STRENGTH * usual) / usual))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _AdamResult(Identification):
-    theta_refitted: FloatArray  # (parameters,)
-    theta_standard_error: FloatArray  # (parameters,)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WeightedAdamResult(_AdamResult):
-    weights: FloatArray  # (nodes, nodes)
-
-
 class AdamSystemIdentifier(BaseSystemIdentifier):
     """Identify a graph by maximising the likelihood over matrices with entries between 0 and 1.
 
@@ -246,14 +235,15 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         follower = FitFollower(self, root, experiments, "step") if has_callbacks(self) else None
         fit = descent.fit(experiments.known, follower)
         result = self._estimates(fit, descent) if descent.slab is None else self._weighted_estimates(fit, descent)
-        attributes = {**self._given_attributes(experiments), **result.attributes()}
-        root.call_on_fit_task_end(estimator=self, **experiments.given, reconstruction_attributes=attributes)
+        root.call_on_fit_task_end(
+            estimator=self, **experiments.given, reconstruction_attributes=result.attributes(experiments)
+        )
         return result
 
-    def _estimates(self, fit: _Fit, descent: _Descent) -> _AdamResult:
+    def _estimates(self, fit: _Fit, descent: _Descent) -> Identification:
         known = descent.experiments.known
         adjacency = known.fill(fit.entries > self.threshold)
-        return _AdamResult(
+        return Identification(
             edge_probabilities=known.fill(fit.entries),
             adjacency=adjacency.astype(np.int64),
             noise_std=fit.noise_std,
@@ -261,7 +251,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
             **_thetas(fit, descent, adjacency),
         )
 
-    def _weighted_estimates(self, fit: _Fit, descent: _Descent) -> _WeightedAdamResult:
+    def _weighted_estimates(self, fit: _Fit, descent: _Descent) -> Identification:
         known = descent.experiments.known
         # A callback may have stopped the first fit; those that are compared with it go as far.
         descent = replace(descent, settings=descent.settings._replace(n_iterations=len(fit.losses)))
@@ -275,7 +265,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
         graph = KnownEdges(np.ones_like(known.mask), adjacency, weights=known.weights, directed=known.directed)
         final = descent.fit(graph)
         weights = weight_matrices(final.entries, graph)
-        return _WeightedAdamResult(
+        return Identification(
             edge_probabilities=known.fill(reading.probabilities),
             adjacency=adjacency.astype(np.int64),
             weights=weights,
@@ -290,4 +280,5 @@ def _thetas(fit: _Fit, descent: _Descent, matrix: FloatArray) -> dict[str, Any]:
     precise = problem_of(descent.experiments, descent.device, torch.float64)
     # The noise level that was given weighs the penalty and is no measurement, so the residuals tell of the noise.
     refit = refit_theta(precise, matrix, fit.theta, noise_std=None)
-    return {"theta": fit.theta, "theta_refitted": refit.theta, "theta_standard_error": refit.standard_error}
+    further = {"theta_refitted_": refit.theta, "theta_standard_error_": refit.standard_error}
+    return {"theta": fit.theta, "further": further}

@@ -58,7 +58,7 @@ def to_inference_data(estimator: PosteriorIdentifier, X: Any, y: Any) -> Inferen
         # ArviZ keeps the name "log_likelihood" for that of every single measurement.
         "sample_stats": {"joint_log_likelihood": draws.log_likelihood, "log_prior": draws.log_prior},
     }
-    if hasattr(estimator, "weights_"):
+    if estimator._edge_weights is not None:
         known = estimator.known_edges_
         free = known.space.joined(known.edges_without_weight())
         groups["posterior"]["weights"], dimensions["weights"] = draws.strengths, ["free pair"]

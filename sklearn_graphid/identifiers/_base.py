@@ -108,9 +108,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     _output_level: Any = 0.0  # (nodes,)
 
     _measured_nodes: npt.NDArray[np.intp]
-    _log_odds_wrong: FloatArray  # (known pairs,), of a fit that had a reason to find them
-    weights_: FloatArray  # of a fit in which edges have strengths only
-    weights_std_: FloatArray
+    _edge_weights: FloatArray | None = None  # of a fit in which edges have strengths
+    _edge_weights_std: FloatArray | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -118,6 +117,28 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         # Arbitrary regression data do not come from a graph filter.
         tags.regressor_tags.poor_score = True
         return tags
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Strengths (n_nodes, n_nodes) of the identified edges; only if edges have strengths."""
+        return self._found("weights_", self._edge_weights)
+
+    @property
+    def weights_std_(self) -> FloatArray:
+        """Standard deviations (n_nodes, n_nodes) of `weights_`; only if the method finds them."""
+        return self._found("weights_std_", self._edge_weights_std)
+
+    def _found(self, name: str, value: FloatArray | None) -> FloatArray:
+        if value is None:
+            raise AttributeError(
+                f"this {type(self).__name__} has no {name}, which a fit finds where edges have strengths."
+            )
+        return value
+
+    @property
+    def _matrix(self) -> npt.NDArray[Any]:
+        """The graph as the filter takes it: strengths, or zeros and ones where edges have none."""
+        return self.adjacency_ if self._edge_weights is None else self._edge_weights
 
     @abstractmethod
     def _identify(self, experiments: Experiments) -> Identification:
@@ -153,22 +174,13 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             The fitted identifier.
         """
         experiments = self._validate(X, Y, known_mask, known_adjacency)
-        # Of a fit before this one, which may have had strengths or outliers.
-        for name in ("weights_", "weights_std_", "outlier_probabilities_", "_log_odds_wrong"):
-            self.__dict__.pop(name, None)
         with shown_progress(self):
-            result = self._identify(experiments).with_fixed_parameters(experiments.filter)
-        for name, value in {**self._given_attributes(experiments), **result.attributes()}.items():
-            setattr(self, name, value)
+            result = self._identify(experiments)
+        self.__dict__.update(result.attributes(experiments))
         for finding in result.findings:
             if finding.severity == "trouble":
                 warn_caller(finding.warning, finding.category)
         return self
-
-    @staticmethod
-    def _given_attributes(experiments: Experiments) -> dict[str, Any]:
-        """What a prediction needs beside what was found."""
-        return {"known_edges_": experiments.known, "filter_": experiments.filter}
 
     def _validate(self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any) -> Experiments:
         given = {"X": X, "y": Y}
@@ -307,7 +319,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     def _predict_checked(self, inputs: FloatArray) -> FloatArray:
         """Outputs (experiments, nodes of Y at fit) for inputs that were checked."""
         signals = torch.tensor(inputs - self._input_center)
-        adjacency = torch.tensor(getattr(self, "weights_", self.adjacency_), dtype=torch.float64)[None]
+        adjacency = torch.tensor(self._matrix, dtype=torch.float64)[None]
         with torch.no_grad(), torch_threads(1):
             outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], signals)[0]
         predicted: FloatArray = (outputs.numpy() + self._output_level)[:, self._output_nodes]
@@ -362,8 +374,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         for i, j, source, target in zip(*edges.ends(), *edges.sources_and_targets(), strict=True):
             facts: dict[str, Any] = {"probability": float(self.edge_probabilities_[i, j])}
             facts["known"] = bool(self.known_edges_.mask[i, j])
-            if hasattr(self, "weights_"):
-                facts["weight"] = float(self.weights_[i, j])
+            if self._edge_weights is not None:
+                facts["weight"] = float(self._edge_weights[i, j])
             graph.add_edge(names[source], names[target], **facts)
         return graph
 
@@ -403,10 +415,9 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             "monte_carlo_error": errors[rows, columns][order],
             "known": mask[rows, columns][order],
         }
-        if hasattr(self, "weights_"):
-            table["weight"] = self.weights_[rows, columns][order]
-        if hasattr(self, "weights_std_"):
-            table["weight_std"] = self.weights_std_[rows, columns][order]
+        for name, values in (("weight", self._edge_weights), ("weight_std", self._edge_weights_std)):
+            if values is not None:
+                table[name] = values[rows, columns][order]
         return pd.DataFrame(table)
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
@@ -455,8 +466,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
         # An estimator that knows one answer only gives it every time.
         system = [self.adjacency_, np.atleast_1d(self.theta_)]
-        if hasattr(self, "weights_"):
-            system.append(self.weights_)
+        if self._edge_weights is not None:
+            system.append(self._edge_weights)
         return tuple(np.repeat(part[None], n_samples, axis=0) for part in system)
 
     @property

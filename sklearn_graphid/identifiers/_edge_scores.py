@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -289,19 +288,6 @@ def unit_scale(signals: FloatArray) -> float:
     return largest * float(np.sqrt(np.nanmean((signals / largest) ** 2))) if largest else 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _EdgeScoreResult(Identification):
-    edge_scores: FloatArray  # (nodes, nodes)
-    n_iter: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightedResult(_EdgeScoreResult):
-    """What a method that fits weights finds."""
-
-    weights: FloatArray  # (nodes, nodes), for inputs and outputs as they came
-
-
 class EdgeScoreIdentifier(BaseSystemIdentifier):
     """Base class for identifiers that rank pairs by a score and fit theta on the resulting graph.
 
@@ -382,19 +368,16 @@ class EdgeScoreIdentifier(BaseSystemIdentifier):
         fitted = fit_filter(X, outputs, matrix, filter)
         trouble = (Finding.trouble(scores.warning, ConvergenceWarning),) if scores.warning else ()
         root.call_on_fit_task_end(estimator=self)
-        found: dict[str, Any] = {
-            "edge_probabilities": known.fill(reading.probabilities),
-            "adjacency": adjacency.astype(np.int64),
-            "theta": fitted.theta,
-            "noise_std": fitted.noise_std,
-            "diagnostics": {"cut": reading.cut, "calibrated": reading.calibrated, **scores.diagnostics},
-            "findings": trouble,
-            "edge_scores": scores.matrix,
-            "n_iter": scores.n_iter,
-        }
-        if scores.weights is None:
-            return _EdgeScoreResult(**found)
-        return WeightedResult(**found, weights=matrix)
+        return Identification(
+            edge_probabilities=known.fill(reading.probabilities),
+            adjacency=adjacency.astype(np.int64),
+            theta=fitted.theta,
+            noise_std=fitted.noise_std,
+            diagnostics={"cut": reading.cut, "calibrated": reading.calibrated, **scores.diagnostics},
+            weights=None if scores.weights is None else matrix,
+            findings=trouble,
+            further={"edge_scores_": scores.matrix, "n_iter_": scores.n_iter},
+        )
 
 
 def _weights_of_edges(weights: FloatArray, adjacency: FloatArray) -> FloatArray:

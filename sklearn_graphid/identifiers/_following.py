@@ -90,7 +90,7 @@ def current_estimate(
     weights: dict[str, Any] = {}
     if strengths is not None:
         summary = summarize_weights(strengths[finite], experiments.known, adjacency)
-        weights = {"weights_": summary.mean, "weights_std_": summary.std}
+        weights = {"_edge_weights": summary.mean, "_edge_weights_std": summary.std}
     return {
         **weights,
         "known_edges_": experiments.known,

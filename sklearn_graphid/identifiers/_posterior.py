@@ -46,8 +46,8 @@ from ._estimates import central_interval
 from ._following import FitFollower, has_callbacks
 from ._next_experiment import NextExperimentMixin, SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
-from ._posterior_result import PosteriorResult, WeightedResult, explained_task, result_of, was_stopped
-from ._result import Experiments
+from ._posterior_result import explained_task, result_of, was_stopped
+from ._result import Experiments, Identification
 from ._resume import ChainStart, SoughtSystem, has_lost_evidence, start_from
 from ._suspects import WRONG, System, is_suspicious, suspect_finding, suspicion_of
 
@@ -98,7 +98,15 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         "random_state": RANDOM_STATE,
     }
 
-    outlier_probabilities_: FloatArray  # of a fit in which outliers are part of the model only
+    _outlier_probabilities: FloatArray | None = None  # of a fit in which outliers are part of the model
+    _log_odds_wrong: FloatArray | None = None  # (known pairs,), of a fit that had a reason to find them
+
+    @property
+    def outlier_probabilities_(self) -> FloatArray:
+        """Probability of every output to be an outlier; only with `noise_distribution="student-t"`."""
+        if self._outlier_probabilities is None:
+            raise AttributeError("outliers were not sought; fit with noise_distribution='student-t'.")
+        return self._outlier_probabilities
 
     @abstractmethod
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
@@ -116,7 +124,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
     def _uses_known_weights(self) -> bool:
         return SLABS[self.edge_weights] is not None
 
-    def _identify(self, experiments: Experiments) -> PosteriorResult:
+    def _identify(self, experiments: Experiments) -> Identification:
         _check_units(experiments)
         check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
         if self._uses_known_weights and experiments.known.directed:
@@ -252,7 +260,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
             )
         return tuple(float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels))
 
-    def _run(self, task: SamplingTask, noise: NoiseModel) -> PosteriorResult:
+    def _run(self, task: SamplingTask, noise: NoiseModel) -> Identification:
         """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
         data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
         n_fits = 1 + noise.needs_two_fits + (task.has_strengths and noise.given is None)
@@ -269,13 +277,12 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
                 result, is_enough = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
         if self.n_sweeps and not is_enough:
             result = self._with_suspects(result, task)
-        attributes = {**self._given_attributes(task.experiments), **result.attributes()}
-        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=attributes)
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=result.attributes(task.experiments))
         return result
 
-    def _with_noise_after(self, result: PosteriorResult, task: SamplingTask, noise: NoiseModel) -> SamplingTask:
+    def _with_noise_after(self, result: Identification, task: SamplingTask, noise: NoiseModel) -> SamplingTask:
         """The same task, with the noise levels that follow from what a first run has found."""
-        system = getattr(result, "weights", result.adjacency), result.theta_refitted
+        system = result.matrix, result.further["theta_refitted_"]
         residuals = task.experiments.outputs - task.predict(*system)
         return self._with_noise(task, noise.after(residuals, task.predict(*system, np.eye(len(result.adjacency)))))
 
@@ -283,16 +290,15 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
         return self._resumed(replace(task, noise=levels, kernels=kernels))
 
-    def _with_suspects(self, result: PosteriorResult, task: SamplingTask) -> PosteriorResult:
+    def _with_suspects(self, result: Identification, task: SamplingTask) -> Identification:
         """The result with a warning of known pairs that are wrong, where something is amiss and this is why."""
         known = task.experiments.known
         if not known.known_pairs().n_free:
             return result
-        explained = explained_task(task, result.draws.mean_of_chains(result.draws.offset), result.outlier_probabilities)
-        on_fit = result.findings_on_fit
-        spread = result.weights_std if isinstance(result, WeightedResult) else np.zeros(result.adjacency.shape)
-        weights = result.weights if isinstance(result, WeightedResult) else result.adjacency.astype(np.float64)
-        system = System(result.draws, result.density, weights, spread, result.theta_refitted)
+        found = result.further
+        draws, on_fit = found["_draws"], found["_findings_on_fit"]
+        explained = explained_task(task, draws.mean_of_chains(draws.offset), found["_outlier_probabilities"])
+        system = System(draws, found["density_"], result.matrix, result.weights_std, found["theta_refitted_"])
         if not on_fit and not is_suspicious(system, explained):
             return result
         suspicion = suspicion_of(system, task, explained, self._kernels_with_noise, WRONG, self.n_jobs)
@@ -302,7 +308,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         if suspicion.is_beyond_doubt:
             warning = suspect_finding(suspicion, known, self.node_names_)
             findings = (warning, *(finding for finding in findings if finding not in on_fit))
-        return replace(result, log_odds_wrong=suspicion.log_odds, findings=findings)
+        return replace(result, findings=findings, further=found | {"_log_odds_wrong": suspicion.log_odds})
 
     def _kernels_with_noise(self, prior: GraphPrior, n_unknown: int) -> tuple[Kernel, ...]:
         """The kernels where the noise level is to be sampled."""
@@ -310,7 +316,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
 
     def _run_once(
         self, task: SamplingTask, batches: Sequence[Sequence[int]], root: Any, first_id: int
-    ) -> tuple[PosteriorResult, bool]:
+    ) -> tuple[Identification, bool]:
         """Run the chains once; whether a callback has asked to stop."""
         data, draws, is_enough = task.experiments.given, list[ChainDraws](), False
         contexts, readers = self._follow(root, task, range(first_id, first_id + len(batches)))
@@ -340,9 +346,9 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
     def _attributes_or_none(self, batches: Sequence[ChainDraws], task: SamplingTask) -> dict[str, Any] | None:
         if not any(finite_chains(batch).any() for batch in batches):
             return None
-        return {**self._given_attributes(task.experiments), **self._result(batches, task).attributes()}
+        return self._result(batches, task).attributes(task.experiments)
 
-    def _result(self, batches: Sequence[ChainDraws], task: SamplingTask) -> PosteriorResult:
+    def _result(self, batches: Sequence[ChainDraws], task: SamplingTask) -> Identification:
         return result_of(batches, task, self.point_estimate, self.edge_weights)
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
@@ -376,7 +382,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
             where fewer than two draws have the edge.
         """
         check_is_fitted(self)
-        if not hasattr(self, "weights_"):
+        if self._edge_weights is None:
             raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
         return weight_intervals(self._draws.pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
 
@@ -429,8 +435,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
             system) and `probability`.
         """
         check_is_fitted(self)
-        if not hasattr(self, "outlier_probabilities_"):
-            raise AttributeError("outliers were not sought; fit with noise_distribution='student-t'.")
+        _ = self.outlier_probabilities_  # raises where outliers were not sought
         min_probability = check_number(min_probability, "min_probability", low=0, high=1)
         require_pandas("suspect_outputs")
         import pandas as pd
@@ -518,16 +523,13 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         """Log-odds (known pairs,) of being wrong: those that the fit has found, or found now."""
         if not self.known_edges_.known_pairs().n_free:
             return np.empty(0)
-        if wrong == WRONG and hasattr(self, "_log_odds_wrong"):
-            return np.asarray(self._log_odds_wrong)
+        if wrong == WRONG and self._log_odds_wrong is not None:
+            return self._log_odds_wrong
         fitted = copy.copy(self).set_params(**self._params_at_fit)  # parameters may have been changed since
         task = fitted._task_again()
-        explained = explained_task(
-            task, self._draws.mean_of_chains(self._draws.offset), getattr(self, "outlier_probabilities_", None)
-        )
-        weights = np.asarray(getattr(self, "weights_", self.adjacency_), dtype=np.float64)
-        spread = getattr(self, "weights_std_", np.zeros(weights.shape))
-        system = System(self._draws, self.density_, weights, spread, self.theta_refitted_)
+        explained = explained_task(task, self._draws.mean_of_chains(self._draws.offset), self._outlier_probabilities)
+        weights = np.asarray(self._matrix, dtype=np.float64)
+        system = System(self._draws, self.density_, weights, self._edge_weights_std, self.theta_refitted_)
         suspicion = suspicion_of(system, task, explained, fitted._kernels_with_noise, wrong, self.n_jobs)
         if suspicion is None:
             raise FloatingPointError(
@@ -580,7 +582,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         chosen = self._choose_draws(n_samples, random_state)
         adjacencies = self.known_edges_.fill(self._draws.graphs[chosen]).astype(np.int64)
         systems = adjacencies, self._draws.theta[chosen].copy()
-        if not hasattr(self, "weights_"):
+        if self._edge_weights is None:
             return systems
         return *systems, weight_matrices(self._draws.strengths[chosen], self.known_edges_)
 
@@ -609,7 +611,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
 
     def _system_draws(self) -> SystemDraws:
         draws, known = self._draws, self.known_edges_
-        has_strengths = hasattr(self, "weights_")
+        has_strengths = self._edge_weights is not None
         pairs = draws.pooled(draws.strengths if has_strengths else draws.graphs)
         matrices = weight_matrices(pairs, known) if has_strengths else known.fill(pairs)
         # Where the noise level is uncertain, precisions are averaged: what an output tells is proportional to them.
@@ -629,11 +631,11 @@ def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
     return max(2, n_unknown) if n_unknown <= _MOST_SINGLE_PAIRS else _N_PARTS
 
 
-def _with_misfit(result: PosteriorResult, task: SamplingTask) -> NoiseLevels:
+def _with_misfit(result: Identification, task: SamplingTask) -> NoiseLevels:
     """The noise levels at which known non-edges look like non-edges."""
     problem = task.without_copies().problem(torch.float64)
-    weights = torch.tensor(getattr(result, "weights", result.adjacency), dtype=torch.float64, device=task.device)
-    theta = torch.tensor(result.theta_refitted, dtype=torch.float64, device=task.device)
+    weights = torch.tensor(result.matrix, dtype=torch.float64, device=task.device)
+    theta = torch.tensor(result.further["theta_refitted_"], dtype=torch.float64, device=task.device)
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(weights), theta)
     level = float(np.sqrt(misfit.variance * misfit.factor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,45 +38,11 @@ from ._mixing import diagnose, mixing_findings
 from ._result import Identification
 from ._resume import SoughtSystem
 
-__all__ = ["PosteriorResult", "WeightedResult", "explained_task", "result_of", "was_stopped"]
+__all__ = ["explained_task", "result_of", "was_stopped"]
 
 _STOPPED = Finding.trouble(
     "a callback stopped the fit before its last step; the result is that of the steps so far.", ConvergenceWarning
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PosteriorResult(Identification):
-    """What an identifier that samples finds."""
-
-    theta_refitted: FloatArray  # (parameters,)
-    theta_standard_error: FloatArray  # (parameters,)
-    theta_samples: FloatArray  # (draws, parameters)
-    theta_std: FloatArray  # (parameters,)
-    noise_std_samples: FloatArray  # (draws,)
-    noise_std_per_node: FloatArray  # (nodes,)
-    prior: GraphPrior
-    prior_trust: float
-    density: float
-    intercept: FloatArray  # (nodes,)
-    outlier_probabilities: FloatArray | None  # (experiments, nodes), nan where nothing was measured
-    input_center: FloatArray | float = field(metadata={"private": True})
-    output_level: FloatArray | float = field(metadata={"private": True})
-    draws: ChainDraws = field(metadata={"private": True})
-    sought: SoughtSystem = field(metadata={"private": True})
-    n_measured_by_draws: int = field(metadata={"private": True})  # outputs that the draws are based on
-    is_resumed: bool = field(metadata={"private": True})  # whether the chains went on from those of an earlier fit
-    findings_on_fit: tuple[Finding, ...] = field(metadata={"private": True})  # those of `findings` on data and filter
-    # (known pairs,) log-odds of being wrong; None where nothing made it worth finding them
-    log_odds_wrong: FloatArray | None = field(default=None, metadata={"private": True})
-
-
-@dataclass(frozen=True, kw_only=True)
-class WeightedResult(PosteriorResult):
-    """What an identifier that samples strengths of edges finds."""
-
-    weights: FloatArray  # (nodes, nodes)
-    weights_std: FloatArray  # (nodes, nodes)
 
 
 class _PointEstimate(NamedTuple):
@@ -93,7 +59,7 @@ class _PointEstimate(NamedTuple):
 
 def result_of(
     batches: Sequence[ChainDraws], task: SamplingTask, point_estimate: str, edge_weights: str
-) -> PosteriorResult:
+) -> Identification:
     """All that a fit leaves behind, from the batches of chains that were run.
 
     Parameters
@@ -143,41 +109,45 @@ def result_of(
         data_findings(diagnostics, point.furthest, task.experiments, task.has_strengths)
         or fit_findings(diagnostics, noise_std, task.noise.is_given, task.experiments)
     )
-    common: dict[str, Any] = dict(
+    spread = (
+        summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std if task.has_strengths else None
+    )
+    return Identification(
         edge_probabilities=probabilities,
         adjacency=point.adjacency,
         theta=point.theta,
-        theta_refitted=point.refit.theta,
-        theta_standard_error=point.refit.standard_error,
-        theta_samples=theta_samples,
-        theta_std=theta_samples.std(0),
         noise_std=noise_std,
-        noise_std_samples=noise,
-        noise_std_per_node=task.noise.at_nodes(noise_std, known.n_nodes),
-        prior=task.prior,
-        prior_trust=prior_trust,
-        density=float(draws.mean_of_chains(draws.density.mean(1))),
-        intercept=level + silence if task.fit_intercept else np.zeros(known.n_nodes),
-        outlier_probabilities=outliers,
-        input_center=task.experiments.input_mean,
-        output_level=level if task.fit_intercept else 0.0,
         diagnostics=diagnostics,
-        draws=draws,
-        sought=SoughtSystem.of(known, edge_weights, task.experiments.filter),
-        n_measured_by_draws=int((~np.isnan(given_outputs)).sum()),
-        is_resumed=task.start is not None,
-        findings_on_fit=on_fit,
+        weights=point.weights if task.has_strengths else None,
+        weights_std=spread,
         findings=(
             *on_fit,
             *mixing_findings(diagnostics, point.n_inferred(known), task.kernels[-1].remedy),
             *trust_findings(prior_trust, task.trust),
             *([_STOPPED] if stopped else []),
         ),
+        further={
+            "theta_refitted_": point.refit.theta,
+            "theta_standard_error_": point.refit.standard_error,
+            "theta_samples_": theta_samples,
+            "theta_std_": theta_samples.std(0),
+            "noise_std_samples_": noise,
+            "noise_std_per_node_": task.noise.at_nodes(noise_std, known.n_nodes),
+            "prior_": task.prior,
+            "prior_trust_": prior_trust,
+            "density_": float(draws.mean_of_chains(draws.density.mean(1))),
+            "intercept_": level + silence if task.fit_intercept else np.zeros(known.n_nodes),
+            "_outlier_probabilities": outliers,
+            "_input_center": task.experiments.input_mean,
+            "_output_level": level if task.fit_intercept else 0.0,
+            "_draws": draws,
+            "_sought": SoughtSystem.of(known, edge_weights, task.experiments.filter),
+            "_n_measured_by_draws": int((~np.isnan(given_outputs)).sum()),
+            "_is_resumed": task.start is not None,
+            "_findings_on_fit": on_fit,
+            "_log_odds_wrong": None,
+        },
     )
-    if not task.has_strengths:
-        return PosteriorResult(**common)
-    spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std
-    return WeightedResult(**common, weights=point.weights, weights_std=spread)
 
 
 def _outlier_probabilities(draws: ChainDraws, task: SamplingTask) -> FloatArray | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ from ..graphs import KnownEdges
 
 __all__ = ["Experiments", "Identification"]
 
-# Fields of an identification that hold theta, and those that say how uncertain it is, parameters being their last axis.
-_OF_THETA = ("theta", "theta_refitted", "theta_samples")
-_SPREAD_OF_THETA = ("theta_std", "theta_standard_error")
+# Fitted attributes that hold theta, and those that say how uncertain it is, parameters being their last axis.
+_OF_THETA = ("theta_", "theta_refitted_", "theta_samples_")
+_SPREAD_OF_THETA = ("theta_std_", "theta_standard_error_")
 
 
 @dataclass(frozen=True)
@@ -72,28 +72,41 @@ class Experiments:
 
 @dataclass(frozen=True)
 class Identification:
-    """What every identifier finds. A field `name` becomes the fitted attribute `name_`.
-
-    An identifier that finds more derives a dataclass with more fields.
-    """
+    """What an identifier finds: a field `name` becomes the fitted attribute `name_`."""
 
     edge_probabilities: FloatArray  # (nodes, nodes)
     adjacency: npt.NDArray[np.int64]  # (nodes, nodes)
     theta: FloatArray  # (parameters,)
     noise_std: float
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = field(default=(), metadata={"private": True})
+    weights: FloatArray | None = None  # (nodes, nodes), where edges have strengths
+    weights_std: FloatArray | None = None  # (nodes, nodes), where strengths have a known spread
+    findings: tuple[Finding, ...] = ()
+    further: dict[str, Any] = field(default_factory=dict)  # fitted attributes of one method, by their full names
 
-    def with_fixed_parameters(self, filter: GraphFilter) -> Self:
-        """The same with parameters that were given exactly as they were given, not as single precision has them."""
-        changes = {name: getattr(self, name).copy() for name in (*_OF_THETA, *_SPREAD_OF_THETA) if hasattr(self, name)}
-        for place, value in filter.fixed_values().items():
-            for name, array in changes.items():
-                array[..., place] = 0.0 if name in _SPREAD_OF_THETA else value
-        return replace(self, **changes)
+    @property
+    def matrix(self) -> FloatArray:
+        """The graph as a filter takes it: strengths, or zeros and ones where edges have none."""
+        return self.adjacency.astype(np.float64) if self.weights is None else self.weights
 
-    def attributes(self) -> dict[str, Any]:
-        """Fitted attributes by name; what is None was not sought."""
-        values = {part.name: (getattr(self, part.name), "private" in part.metadata) for part in fields(self)}
-        named = {f"_{name}" if is_private else f"{name}_": value for name, (value, is_private) in values.items()}
-        return {name: value for name, value in named.items() if value is not None}
+    def attributes(self, experiments: Experiments) -> dict[str, Any]:
+        """Fitted attributes by name. Fixed parameters are as they were given, not as single precision has them."""
+        found = {
+            "known_edges_": experiments.known,
+            "filter_": experiments.filter,
+            "edge_probabilities_": self.edge_probabilities,
+            "adjacency_": self.adjacency,
+            "theta_": self.theta,
+            "noise_std_": self.noise_std,
+            "diagnostics_": self.diagnostics,
+            "_edge_weights": self.weights,
+            "_edge_weights_std": self.weights_std,
+            "_findings": self.findings,
+            **self.further,
+        }
+        fixed = experiments.filter.fixed_values()
+        for name in found.keys() & {*_OF_THETA, *_SPREAD_OF_THETA}:
+            found[name] = found[name].copy()
+            for place, value in fixed.items():
+                found[name][..., place] = 0.0 if name in _SPREAD_OF_THETA else value
+        return found

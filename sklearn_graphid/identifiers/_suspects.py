@@ -75,7 +75,7 @@ class System(NamedTuple):
     draws: ChainDraws
     density: float
     weights: FloatArray  # (nodes, nodes), zeros and ones where edges have no strengths
-    weights_std: FloatArray  # (nodes, nodes)
+    weights_std: FloatArray | None  # (nodes, nodes), None where edges have no strengths
     theta: FloatArray  # (parameters,), the best for these weights
 
 
@@ -126,7 +126,8 @@ def _single_gains(system: System, task: SamplingTask) -> FloatArray:
 
 def _gains_of_weak(system: System, edges: EdgeSpace) -> FloatArray:
     """What it gains to remove known edges that are far weaker than others, if strengths are log-normal of width one."""
-    weights, spread = np.abs(edges.gather(system.weights)), edges.gather(system.weights_std)
+    weights = np.abs(edges.gather(system.weights))
+    spread = np.zeros(weights.shape) if system.weights_std is None else edges.gather(system.weights_std)
     if not len(weights):
         return np.empty(0)
     largest = (weights + 2 * spread) / max(float(np.median(weights)), np.finfo(np.float64).tiny)

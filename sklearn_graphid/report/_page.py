@@ -274,7 +274,8 @@ def _known_strengths(estimator: BaseSystemIdentifier) -> str:
 
 def _suspects(estimator: BaseSystemIdentifier, names: Sequence[str], most: int = 20) -> dict[str, Any] | None:
     """Known pairs that are more likely wrong than right, where the fit had a reason to look for them."""
-    log_odds = getattr(estimator, "_log_odds_wrong", np.empty(0))
+    found = getattr(estimator, "_log_odds_wrong", None)
+    log_odds = np.empty(0) if found is None else found
     chosen = [place for place in np.argsort(-log_odds, kind="stable") if log_odds[place] > 0]
     if not chosen:
         return None
