@@ -7,39 +7,25 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
 from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
 
-__all__ = ["RidgeSystemIdentifier", "best_gain", "conjugate_gradients", "ridge_operator"]
+__all__ = ["RidgeSystemIdentifier", "best_gain", "ridge_operator", "solve_for_matrix"]
 
 
-def conjugate_gradients(
-    operator: Callable[[FloatArray], FloatArray],
-    right_side: FloatArray,
-    start: FloatArray,
-    tolerance: float,
-    max_iterations: int,
+def solve_for_matrix(
+    operator: Callable[[FloatArray], FloatArray], right_side: FloatArray, start: FloatArray, rtol: float, maxiter: int
 ) -> FloatArray:
-    """Solve operator(M) = right_side for a matrix M; the operator is linear, symmetric and positive definite.
-
-    Every step minimises <M, operator(M)> / 2 - <M, right_side> over more directions, so that quantity never rises, and
-    stopping early does no harm but to the accuracy.
-    """
-    solution, residual = start, right_side - operator(start)
-    direction, square = residual, float(np.vdot(residual, residual))
-    goal = tolerance**2 * float(np.vdot(right_side, right_side))
-    for _ in range(max_iterations):
-        if square <= goal:
-            break
-        image = operator(direction)
-        step = square / float(np.vdot(direction, image))
-        solution, residual = solution + step * direction, residual - step * image
-        square, before = float(np.vdot(residual, residual)), square
-        direction = residual + square / before * direction
-    return solution
+    """Solve operator(M) = right_side for a matrix M, where the operator is linear, symmetric and positive definite."""
+    shape, size = right_side.shape, right_side.size
+    flat = LinearOperator((size, size), matvec=lambda vector: operator(vector.reshape(shape)).ravel(), dtype=np.float64)
+    # Every step lowers <M, operator(M)> / 2 - <M, right_side>, so that stopping early costs accuracy only.
+    solution, _ = cg(flat, right_side.ravel(), start.ravel(), rtol=rtol, maxiter=maxiter)
+    return np.asarray(solution.reshape(shape))
 
 
 def best_gain(inputs: FloatArray, outputs: FloatArray) -> float:
@@ -53,18 +39,13 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
     """The symmetric H that minimises ||Y - X H||^2 + alpha ||H - c I||^2 over what was measured of Y.
 
     c is the best gain without a graph and takes the place of zero: the ridge would otherwise move the effect of a
-    node on itself to others. H is symmetric for every filter of an undirected
-    graph that the package has, and each output so tells of two entries.
+    node on itself to others. H is symmetric as it is for every filter of the package on an undirected graph.
     """
     measured = ~np.isnan(outputs)
     targets = np.where(measured, outputs, 0.0)
     gain = best_gain(inputs, outputs)
     moment = inputs.T @ (targets - gain * inputs * measured)
     right_side = moment + moment.T
-
-    def normal_equations(deviation: FloatArray) -> FloatArray:
-        product = inputs.T @ (measured * (inputs @ deviation))
-        return product + product.T + 2 * alpha * deviation
 
     if measured.all():
         # The equations are (G + alpha I) D + D (G + alpha I) = right_side, and diagonal in the eigenvectors of G.
@@ -73,8 +54,12 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
         deviation = vectors @ (vectors.T @ right_side @ vectors / rates) @ vectors.T
         deviation = (deviation + deviation.T) / 2
     else:
-        start = np.zeros_like(right_side)
-        deviation = conjugate_gradients(normal_equations, right_side, start, tolerance=1e-10, max_iterations=2000)
+
+        def normal_equations(deviation: FloatArray) -> FloatArray:
+            product = inputs.T @ (measured * (inputs @ deviation))
+            return product + product.T + 2 * alpha * deviation
+
+        deviation = solve_for_matrix(normal_equations, right_side, np.zeros_like(right_side), rtol=1e-10, maxiter=2000)
     return np.asarray(gain * np.eye(len(deviation)) + deviation)
 
 

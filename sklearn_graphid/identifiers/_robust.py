@@ -18,7 +18,7 @@ from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
 from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
-from ._ridge import best_gain, conjugate_gradients, ridge_operator
+from ._ridge import best_gain, ridge_operator, solve_for_matrix
 
 __all__ = ["Alternation", "CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
 
@@ -114,7 +114,7 @@ class CommutingObjective:
             half = fitted + 2 * self.commutation * twice
             return np.asarray(half + half.T + 2 * self.ridge * direction)
 
-        return conjugate_gradients(normal_equations, right_side, operator, tolerance, _MAX_CONJUGATE_GRADIENTS)
+        return solve_for_matrix(normal_equations, right_side, operator, tolerance, _MAX_CONJUGATE_GRADIENTS)
 
     def graph_step(
         self, operator: FloatArray, adjacency: FloatArray, free: npt.NDArray[np.bool_], tolerance: float = 1e-4
