@@ -30,6 +30,7 @@ from ._result import Experiments, Identification
 
 __all__ = [
     "LARGEST_PENALTY",
+    "BoolArray",
     "EdgeReading",
     "EdgeScoreIdentifier",
     "EdgeScores",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.covariance import graphical_lasso
@@ -17,7 +15,7 @@ from ..filters import GraphFilter
 from ..graphs import KnownEdges
 from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
 
-__all__ = ["GraphicalLassoIdentifier", "PartialCorrelation", "output_correlation", "partial_correlation"]
+__all__ = ["GraphicalLassoIdentifier", "output_correlation", "partial_correlation"]
 
 # The constant of the default penalty, chosen on grids and ego-nets; the theory fixes its rate only.
 _DEFAULT_PENALTY = 0.7
@@ -25,8 +23,6 @@ _DEFAULT_PENALTY = 0.7
 _INNER_TOLERANCE = 1e-6
 # scikit-learn's own tolerance of the duality gap.
 _DUALITY_GAP = 1e-4
-_TOO_SMALL_ALPHA = "the graphical lasso did not converge; use a larger alpha."
-_TOO_FEW_SWEEPS = "the graphical lasso did not converge; use a larger max_iter."
 # At a penalty of one every partial correlation is zero.
 _LARGEST_DEFAULT = 0.9
 
@@ -55,29 +51,16 @@ def output_correlation(outputs: FloatArray, assume_centered: bool) -> FloatArray
     return np.asarray((correlation + correlation.T) / 2)
 
 
-class PartialCorrelation(NamedTuple):
-    """What the graphical lasso finds."""
+def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) -> tuple[FloatArray, int, float, str]:
+    """Partial correlations from the graphical lasso's estimate of the inverse.
 
-    matrix: FloatArray  # (nodes, nodes), zeros on the diagonal
-    n_iter: int
-    duality_gap: float
-    warning: str  # what to change where the gap stayed open; empty where it closed
-
-
-@contextmanager
-def _numpy_generator_kept() -> Iterator[None]:
-    """Leave numpy's global generator as it was; the lasso draws a seed from it that it never uses."""
+    Returns them (nodes, nodes) with zeros on the diagonal, the number of iterations, the duality gap, and what to
+    change where the gap stayed open.
+    """
+    # The lasso draws a seed from numpy's global generator, which it never uses.
     state = np.random.get_state()  # noqa: NPY002
     try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
-
-
-def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) -> PartialCorrelation:
-    """Partial correlations from the graphical lasso's estimate of the inverse."""
-    try:
-        with _numpy_generator_kept(), np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
+        with np.errstate(all="ignore"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             _, precision, costs, n_iter = graphical_lasso(
                 correlation,
@@ -92,29 +75,21 @@ def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) ->
         raise FloatingPointError(
             f"the graphical lasso failed at alpha={alpha:.3g}; use a larger alpha, which few experiments need."
         ) from error
-    _pass_on_deprecations(caught)
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    n_open = 0
+    for message in caught:
+        n_open += issubclass(message.category, ConvergenceWarning)
+        if issubclass(message.category, DeprecationWarning | FutureWarning):
+            warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
     scale = np.sqrt(np.diagonal(precision))
     partial = -precision / np.outer(scale, scale)
     np.fill_diagonal(partial, 0.0)
     gap = float(costs[-1][1]) if costs else 0.0
-    warning = "" if abs(gap) < _DUALITY_GAP else _remedy(caught)
-    return PartialCorrelation((partial + partial.T) / 2, int(n_iter), gap, warning)
-
-
-def _remedy(caught: list[warnings.WarningMessage]) -> str:
-    """What to change where the gap stayed open.
-
-    scikit-learn warns once that the gap is open, and once for every inner loop that failed; inner loops fail where
-    alpha is too small. Where the gap has closed in the end, they did no harm and are not told.
-    """
-    n_warnings = sum(issubclass(message.category, ConvergenceWarning) for message in caught)
-    return _TOO_SMALL_ALPHA if n_warnings > 1 else _TOO_FEW_SWEEPS
-
-
-def _pass_on_deprecations(caught: list[warnings.WarningMessage]) -> None:
-    for message in caught:
-        if issubclass(message.category, DeprecationWarning | FutureWarning):
-            warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
+    # scikit-learn warns once that the gap is open, and once for every inner loop that failed, as where alpha is too
+    # small. Where the gap has closed in the end, failed loops did no harm.
+    remedy = f"the graphical lasso did not converge; use a larger {'alpha' if n_open > 1 else 'max_iter'}."
+    return (partial + partial.T) / 2, int(n_iter), gap, "" if abs(gap) < _DUALITY_GAP else remedy
 
 
 class GraphicalLassoIdentifier(EdgeScoreIdentifier):
@@ -199,19 +174,17 @@ class GraphicalLassoIdentifier(EdgeScoreIdentifier):
     def _edge_scores(
         self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
     ) -> EdgeScores:
-        scores = output_correlation(outputs, self.assume_centered)
-        alpha, heard = self._penalty(outputs), np.isfinite(np.diagonal(scores))
-        if heard.sum() < 2:
-            return EdgeScores(scores, {"alpha": alpha, "duality_gap": 0.0, "converged": True})
-        block = np.ix_(heard, heard)
-        partial = partial_correlation(scores[block], alpha, self.max_iter)
-        scores[block] = np.abs(partial.matrix)
-        told = {"alpha": alpha, "duality_gap": partial.duality_gap, "converged": not partial.warning}
-        return EdgeScores(scores, told, max(partial.n_iter, 1), partial.warning)
-
-    def _penalty(self, outputs: FloatArray) -> float:
-        if self.alpha is not None:
-            return float(self.alpha)
+        scores, alpha = output_correlation(outputs, self.assume_centered), self.alpha
         n_experiments, n_nodes = outputs.shape
-        # Two nodes are enough for a correlation by chance, hence the least logarithm.
-        return min(_DEFAULT_PENALTY * float(np.sqrt(np.log(max(n_nodes, 2)) / n_experiments)), _LARGEST_DEFAULT)
+        if alpha is None:
+            # Two nodes are enough for a correlation by chance, hence the least logarithm.
+            rate = float(np.sqrt(np.log(max(n_nodes, 2)) / n_experiments))
+            alpha = min(_DEFAULT_PENALTY * rate, _LARGEST_DEFAULT)
+        heard = np.isfinite(np.diagonal(scores))
+        if heard.sum() < 2:
+            return EdgeScores(scores, {"alpha": float(alpha), "duality_gap": 0.0, "converged": True})
+        block = np.ix_(heard, heard)
+        partial, n_iter, gap, warning = partial_correlation(scores[block], float(alpha), self.max_iter)
+        scores[block] = np.abs(partial)
+        told = {"alpha": float(alpha), "duality_gap": gap, "converged": not warning}
+        return EdgeScores(scores, told, max(n_iter, 1), warning)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from .._utils._libraries import StrOptions
@@ -17,10 +16,10 @@ from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
-from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
+from ._edge_scores import LARGEST_PENALTY, BoolArray, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
 from ._ridge import best_gain, ridge_operator, solve_for_matrix
 
-__all__ = ["Alternation", "CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
+__all__ = ["CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
 
 # Where the l1 norms are reweighted, an entry of this size counts half.
 _REWEIGHTING_SCALE = 0.1
@@ -61,7 +60,7 @@ class CommutingObjective:
 
     inputs: FloatArray  # (experiments, nodes)
     targets: FloatArray  # (experiments, nodes), zero where nothing was measured
-    measured: npt.NDArray[np.bool_]  # (experiments, nodes)
+    measured: BoolArray  # (experiments, nodes)
     gain: float
     ridge: float
     commutation: float
@@ -82,23 +81,17 @@ class CommutingObjective:
         deviation = operator - self.gain * np.eye(len(operator))
         squares = (residuals**2).sum() + self.ridge * (deviation**2).sum()
         mismatch = (self.commutator(operator, adjacency) ** 2).sum()
-        sizes = self._size(adjacency).sum(), self._size(np.abs(adjacency - self.guess)).sum()
-        return float(
-            squares + self.commutation * mismatch + self.sparsity * sizes[0] + self.closeness * sizes[1],
-        )
-
-    def _size(self, entries: FloatArray) -> FloatArray:
+        entries = [adjacency, np.abs(adjacency - self.guess)]
         if self.reweighted:
-            return np.asarray(_REWEIGHTING_SCALE * np.log1p(entries / _REWEIGHTING_SCALE))
-        return entries
+            entries = [_REWEIGHTING_SCALE * np.log1p(entry / _REWEIGHTING_SCALE) for entry in entries]
+        norms = self.sparsity * entries[0].sum() + self.closeness * entries[1].sum()
+        return float(squares + self.commutation * mismatch + norms)
 
     def slope(self, adjacency: FloatArray) -> FloatArray:
         """Derivative of the l1 norms, which on [0, 1] are linear, or of a bound on their concave counterpart."""
-        weights = (
-            [1 / (1 + size / _REWEIGHTING_SCALE) for size in (adjacency, np.abs(adjacency - self.guess))]
-            if self.reweighted
-            else [1.0, 1.0]
-        )
+        weights = [np.ones_like(adjacency)] * 2
+        if self.reweighted:
+            weights = [1 / (1 + size / _REWEIGHTING_SCALE) for size in (adjacency, np.abs(adjacency - self.guess))]
         return np.asarray(self.sparsity * weights[0] + self.closeness * weights[1] * (1 - 2 * self.guess))
 
     def operator_step(self, operator: FloatArray, adjacency: FloatArray, tolerance: float = 1e-5) -> FloatArray:
@@ -117,7 +110,7 @@ class CommutingObjective:
         return solve_for_matrix(normal_equations, right_side, operator, tolerance, _MAX_CONJUGATE_GRADIENTS)
 
     def graph_step(
-        self, operator: FloatArray, adjacency: FloatArray, free: npt.NDArray[np.bool_], tolerance: float = 1e-4
+        self, operator: FloatArray, adjacency: FloatArray, free: BoolArray, tolerance: float = 1e-4
     ) -> FloatArray:
         """Minimise over the free pairs of A in [0, 1], starting from `adjacency`, never to a larger objective.
 
@@ -167,7 +160,7 @@ class CommutingObjective:
             gradient = np.add.outer(diagonal, diagonal) / 2 - gradient
         return np.asarray(gradient)
 
-    def _curvature(self, operator: FloatArray, free: npt.NDArray[np.bool_]) -> float:
+    def _curvature(self, operator: FloatArray, free: BoolArray) -> float:
         """The largest second derivative in any direction of the free pairs, by a few power iterations."""
         direction = np.where(free, np.add.outer(np.arange(len(free)), np.arange(len(free))) % 3 - 0.9, 0.0)
         largest = 0.0
@@ -180,23 +173,18 @@ class CommutingObjective:
         return max(1.1 * largest, float(np.finfo(np.float64).tiny))
 
 
-class Alternation(NamedTuple):
-    """Where the alternation ended, and the objective at its start and after each of its halves."""
-
-    operator: FloatArray
-    adjacency: FloatArray
-    objective: list[float]
-
-
 def alternate(
     objective: CommutingObjective,
     operator: FloatArray,
     adjacency: FloatArray,
-    free: npt.NDArray[np.bool_],
+    free: BoolArray,
     max_iter: int,
     tol: float,
-) -> Alternation:
-    """Minimise over the operator and over the graph in turn, until no pair moves by more than `tol`."""
+) -> tuple[FloatArray, FloatArray, list[float]]:
+    """Minimise over the operator and over the graph in turn, until no pair moves by more than `tol`.
+
+    Returns both, and the objective at the start and after each half of an alternation.
+    """
     values = [objective.value(operator, adjacency)]
     for _ in range(max_iter):
         operator = objective.operator_step(operator, adjacency)
@@ -205,7 +193,7 @@ def alternate(
         values.append(objective.value(operator, adjacency))
         if np.abs(adjacency - before).max(initial=0.0) <= tol:
             break
-    return Alternation(operator, adjacency, values)
+    return operator, adjacency, values
 
 
 class RobustFilterIdentifier(EdgeScoreIdentifier):
@@ -325,38 +313,13 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
     def _edge_scores(
         self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
     ) -> EdgeScores:
-        guess = self._checked_guess(known.n_nodes)
-        start = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE))
-        objective = self._objective(inputs, outputs, start, filter)
-
-        def graph_given(partly_known: KnownEdges) -> EdgeScores:
-            if guess is None:
-                guessed: npt.NDArray[Any] = read_edges(np.abs(start), partly_known).edges
-            else:
-                guessed = guess[partly_known.unknown_pairs()]
-            near = replace(objective, guess=partly_known.fill(guessed))
-            soft = partly_known.fill(float(near.guess.mean()))
-            ended = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
-            told = {"shift": near.shift, "objective": np.array(ended.objective)}
-            return EdgeScores(ended.adjacency, told, n_iter=len(ended.objective) // 2)
-
-        return cross_fit(graph_given, known)
-
-    def _checked_guess(self, n_nodes: int) -> FloatArray | None:
-        if self.guess is None:
-            return None
-        guess = check_adjacency(self.guess, "guess")
-        if len(guess) != n_nodes:
+        n_nodes, guess = known.n_nodes, None if self.guess is None else check_adjacency(self.guess, "guess")
+        if guess is not None and len(guess) != n_nodes:
             raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of {n_nodes} nodes.")
-        return guess
-
-    def _objective(
-        self, inputs: FloatArray, outputs: FloatArray, start: FloatArray, filter: GraphFilter
-    ) -> CommutingObjective:
-        measured = ~np.isnan(outputs)
+        start, measured = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE)), ~np.isnan(outputs)
         influences = start - np.diag(np.diagonal(start))
-        unit = self.commutation_penalty * float((influences**2).sum()) / len(start)
-        return CommutingObjective(
+        unit = self.commutation_penalty * float((influences**2).sum()) / n_nodes
+        objective = CommutingObjective(
             inputs=inputs,
             targets=np.where(measured, outputs, 0.0),
             measured=measured,
@@ -369,3 +332,13 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
             shift=commuting_shift(filter) if self.shift == "auto" else self.shift,
             reweighted=bool(self.reweighted),
         )
+
+        def graph_given(partly_known: KnownEdges) -> EdgeScores:
+            unknown = partly_known.unknown_pairs()
+            guessed = read_edges(np.abs(start), partly_known).edges if guess is None else guess[unknown]
+            near = replace(objective, guess=partly_known.fill(guessed))
+            soft = partly_known.fill(float(near.guess.mean()))
+            _, graph, values = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
+            return EdgeScores(graph, {"shift": near.shift, "objective": np.array(values)}, n_iter=len(values) // 2)
+
+        return cross_fit(graph_given, known)

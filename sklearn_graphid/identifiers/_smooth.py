@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from ..filters import GraphFilter
 from ..graphs import EdgeSpace, KnownEdges
 from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit
 
-__all__ = ["SmoothGraph", "SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
+__all__ = ["SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
 
 _MAX_NEWTON_STEPS = 100
 _EASY_BETA = 1.0
@@ -36,20 +36,6 @@ def squared_distances(outputs: FloatArray) -> FloatArray:
     return distances
 
 
-class SmoothGraph(NamedTuple):
-    """Weights of a graph on which signals are smooth."""
-
-    weights: FloatArray  # (nodes, nodes)
-    n_iterations: int
-    converged: bool
-
-
-class _DualPoint(NamedTuple):
-    value: float
-    gradient: FloatArray  # (nodes,)
-    weights: FloatArray  # (free pairs,)
-
-
 @dataclass(frozen=True)
 class _Dual:
     """The dual for alpha = 1: minimise, over one multiplier l for each node, sum(beta w(l)^2) - sum(log(l)).
@@ -68,66 +54,62 @@ class _Dual:
         sums = [np.bincount(ends, weights, self.n_nodes) for ends in (self.rows, self.columns)]
         return np.asarray(sums[0] + sums[1], dtype=np.float64)
 
-    def at(self, multipliers: FloatArray) -> _DualPoint:
-        """Value, gradient and weights."""
+    def at(self, multipliers: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient (nodes,) and weights (free pairs,)."""
         ends = multipliers[self.rows] + multipliers[self.columns]
         weights = np.maximum(0.0, ends - 2 * self.distances) / (2 * self.beta)
         value = self.beta * float((weights**2).sum()) - float(np.log(multipliers).sum())
-        return _DualPoint(value, self.degrees(weights) - 1 / multipliers, weights)
-
-    def newton_step(self, point: _DualPoint, multipliers: FloatArray) -> FloatArray:
-        """Minus the inverse second derivative times the gradient."""
-        curvature = (point.weights > 0) / (2 * self.beta)
-        hessian = np.diag(1 / multipliers**2 + self.degrees(curvature))
-        hessian[self.rows, self.columns] = hessian[self.columns, self.rows] = curvature
-        return np.asarray(-np.linalg.solve(hessian, point.gradient))
+        return value, self.degrees(weights) - 1 / multipliers, weights
 
     def minimise(self, multipliers: FloatArray, tolerance: float) -> tuple[FloatArray, int, bool]:
         """Newton's method with a line search: multipliers, steps, and whether degree times multiplier is one."""
-        point = self.at(multipliers)
+        value, gradient, weights = self.at(multipliers)
         for n_steps in range(_MAX_NEWTON_STEPS):
-            if np.abs(point.gradient * multipliers).max(initial=0.0) <= tolerance:
+            if np.abs(gradient * multipliers).max(initial=0.0) <= tolerance:
                 return multipliers, n_steps, True
-            step = self.newton_step(point, multipliers)
-            share, slope = 1.0, float(point.gradient @ step)
+            curvature = (weights > 0) / (2 * self.beta)
+            hessian = np.diag(1 / multipliers**2 + self.degrees(curvature))
+            hessian[self.rows, self.columns] = hessian[self.columns, self.rows] = curvature
+            step = np.asarray(-np.linalg.solve(hessian, gradient))
+            share, slope = 1.0, float(gradient @ step)
             while (multipliers + share * step <= 0).any():
                 share /= 2
             moved = self.at(multipliers + share * step)
             # Close to the optimum the value no longer tells, but for rounding, and full steps are right.
-            while moved.value > point.value + 1e-4 * share * slope + 1e-14 * abs(point.value):
+            while moved[0] > value + 1e-4 * share * slope + 1e-14 * abs(value):
                 share /= 2
                 moved = self.at(multipliers + share * step)
-            multipliers, point = multipliers + share * step, moved
+            multipliers, (value, gradient, weights) = multipliers + share * step, moved
         return multipliers, _MAX_NEWTON_STEPS, False
 
 
 def learn_smooth_graph(
     distances: FloatArray, alpha: float, beta: float, free: npt.NDArray[np.bool_], tolerance: float = 1e-9
-) -> SmoothGraph:
+) -> tuple[FloatArray, int, bool]:
     """Minimise ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2 over W >= 0, zero where a pair is not free.
 
     The dual has one variable for each node and is solved by Newton's method. By Proposition 2 of the paper alpha is a
     factor of the weights if beta is multiplied by it. A small beta is reached by tenfold steps from a larger one, where
     the problem is nearly quadratic. A node without a free pair has no degree, and is left out of the logarithms.
+    Returns the weights (nodes, nodes), the number of Newton steps and whether they converged.
     """
     weights = np.zeros(distances.shape)
     nodes = np.flatnonzero(free.any(0))
     rows, columns = EdgeSpace.of_mask(free[np.ix_(nodes, nodes)]).ends()
     if not len(rows):
-        return SmoothGraph(weights, 0, True)
+        return weights, 0, True
     dual = _Dual(rows, columns, distances[nodes[rows], nodes[columns]], alpha * beta, len(nodes))
     # Where no distance counted, all weights would be equal and these the multipliers.
     multipliers = np.full(len(nodes), np.sqrt(2 * dual.beta / (len(nodes) - 1)) + np.median(dual.distances))
-    n_iterations = 0
+    n_iter = 0
     for larger in 10.0 ** np.arange(np.ceil(np.log10(_EASY_BETA / dual.beta)), 0, -1):
         multipliers, n_steps, _ = replace(dual, beta=larger * dual.beta).minimise(multipliers, _ROUGH_TOLERANCE)
-        n_iterations += n_steps
+        n_iter += n_steps
     # Weights are differences divided by beta, and carry the rounding errors of the one over the other.
     attainable = max(tolerance, 1e-13 / dual.beta)
     multipliers, n_steps, converged = dual.minimise(multipliers, attainable)
-    learned = alpha * dual.at(multipliers).weights
-    EdgeSpace(len(weights), nodes[rows], nodes[columns]).write(weights, learned)
-    return SmoothGraph(weights, n_iterations + n_steps, converged)
+    EdgeSpace(len(weights), nodes[rows], nodes[columns]).write(weights, alpha * dual.at(multipliers)[2])
+    return weights, n_iter + n_steps, converged
 
 
 class SmoothSignalIdentifier(EdgeScoreIdentifier):
@@ -220,9 +202,8 @@ class SmoothSignalIdentifier(EdgeScoreIdentifier):
 
         def weights_given(partly_known: KnownEdges) -> EdgeScores:
             free = comparable & ~(partly_known.mask & (partly_known.values == 0))
-            graph = learn_smooth_graph(scaled, self.alpha, self.beta, free)
-            weights = np.where(comparable, graph.weights, np.nan)
-            warning = "" if graph.converged else _NOT_CONVERGED
-            return EdgeScores(weights, {"converged": graph.converged}, graph.n_iterations, warning)
+            weights, n_iter, converged = learn_smooth_graph(scaled, self.alpha, self.beta, free)
+            warning = "" if converged else _NOT_CONVERGED
+            return EdgeScores(np.where(comparable, weights, np.nan), {"converged": converged}, n_iter, warning)
 
         return cross_fit(weights_given, known)

@@ -37,8 +37,8 @@ def test_correlation_with_gaps_is_one():
 def test_partial_correlation_of_two_nodes_is_the_soft_threshold():
     """For two nodes the lasso moves the correlation to zero by alpha; then it is the partial one as well."""
     for correlation, expected in ((0.8, 0.5), (-0.8, -0.5), (0.2, 0.0)):
-        found = partial_correlation(np.array([[1, correlation], [correlation, 1]]), 0.3, 100)
-        assert found.matrix[0, 1] == pytest.approx(expected, abs=1e-6)
+        found = partial_correlation(np.array([[1, correlation], [correlation, 1]]), 0.3, 100)[0]
+        assert found[0, 1] == pytest.approx(expected, abs=1e-6)
 
 
 def test_partial_correlation_without_penalty_is_the_inverse():
@@ -46,7 +46,7 @@ def test_partial_correlation_without_penalty_is_the_inverse():
     inverse = np.linalg.inv(correlation)
     scale = np.sqrt(np.diagonal(inverse))
     expected = np.eye(6) - inverse / np.outer(scale, scale)
-    np.testing.assert_allclose(partial_correlation(correlation, 1e-7, 100).matrix, expected, atol=1e-5)
+    np.testing.assert_allclose(partial_correlation(correlation, 1e-7, 100)[0], expected, atol=1e-5)
 
 
 @pytest.mark.draws_globally  # scikit-learn's estimator does
