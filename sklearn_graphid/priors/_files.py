@@ -1,14 +1,13 @@
 """Files of priors and of interrupted trainings: safetensors, with facts as JSON and a digest of both.
 
 Reading never runs code. A file that is larger than any prior is refused before it takes memory; one that is truncated,
-was changed or makes no sense is a ValueError that names it and says what was expected.
+was changed or makes no sense is a ValueError that names it and the reason.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
-from .._utils._disk import check_path, check_regular_file, check_writable, remove_partial_files, write_atomically
+from .._utils._disk import check_path, check_regular_file, check_target, remove_partial_files, write_atomically
 from .._utils._numbers import FloatArray
 from .._utils._torch import check_device
 from ..nn import TrainingState, check_sigmas
@@ -35,8 +34,7 @@ __all__ = [
     "Arrays",
     "Checkpoint",
     "History",
-    "attributes_from_facts",
-    "digest_arrays",
+    "fitted_from_facts",
     "network_parameters",
     "plain",
     "prior_facts",
@@ -55,9 +53,8 @@ CHECKPOINT = "sklearn_graphid training checkpoint"
 MOST_EPOCHS = 100_000  # of one training: the losses of many more would not fit into the file
 # Priors and checkpoints take a few megabytes at most. A hundred thousand epochs have eight megabytes of losses, which
 # are nearly all of the facts.
-_MOST_FACTS = 8 * 2**20
-_MOST_WEIGHTS = 22 * 2**20
 _MOST_BYTES = 32 * 2**20
+_MOST_FACTS = 8 * 2**20
 
 # Published checkpoints do not say on what sizes of graphs they were trained.
 ANY_SIZE = (2, 10**6)
@@ -68,15 +65,16 @@ ANY_SIZE = (2, 10**6)
 
 def write_arrays(path: str | Path, kind: str, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any]) -> None:
     """Write arrays, and facts that are plain JSON, in one step."""
+    path = check_path(path)
     arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     text = json.dumps(facts, sort_keys=True)
-    if len(text) > _MOST_FACTS or sum(value.nbytes for value in arrays.values()) > _MOST_WEIGHTS:
+    content = save(arrays, {"format": kind, "version": "2", "facts": text, "sha256": digest_arrays(arrays, text)})
+    if len(text) > _MOST_FACTS or len(content) > _MOST_BYTES:
         raise ValueError(
-            f"{str(path)!r} would be too large to be read again; expected at most {_MOST_FACTS:,} bytes of settings "
-            f"and losses, and {_MOST_WEIGHTS:,} bytes of weights."
+            f"{str(path)!r} would be too large to be read again: {len(content):,} bytes, of which {len(text):,} are "
+            f"settings and losses; expected at most {_MOST_BYTES:,} and {_MOST_FACTS:,}."
         )
-    metadata = {"format": kind, "version": "2", "facts": text, "sha256": digest_arrays(arrays, text)}
-    write_atomically(path, save(arrays, metadata=metadata))
+    write_atomically(path, content)
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
@@ -87,8 +85,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    # Besides its own error, safetensors lets those of numpy through, for types that numpy does not have.
-    except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # besides its own errors, safetensors lets those of numpy through
         raise ValueError(f"{str(path)!r} is not a whole safetensors file: {str(error)[:500]}") from error
     if metadata.get("format") != kind:
         raise ValueError(f"{str(path)!r} is a safetensors file, but not a {kind}.")
@@ -98,18 +95,14 @@ def read_arrays(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
     if metadata.get("sha256") != digest_arrays(arrays, text):
         raise ValueError(f"{str(path)!r} was changed after it was written: its content does not match its SHA-256.")
     for name, value in arrays.items():
-        if value.dtype != np.float32:
-            raise ValueError(f"{str(path)!r} holds {value.dtype} weights, in {name[:100]!r}; expected float32.")
-        if not np.isfinite(value).all():
-            raise ValueError(f"{str(path)!r} holds weights that are not finite numbers, in {name[:100]!r}.")
-    if len(text) > _MOST_FACTS:
-        raise ValueError(f"{str(path)!r} has {len(text):,} bytes of metadata; expected at most {_MOST_FACTS:,}.")
+        if value.dtype != np.float32 or not np.isfinite(value).all():
+            raise ValueError(f"{str(path)!r} holds weights in {name[:100]!r} that are not finite float32 numbers.")
     try:
-        facts = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{str(path)!r} has metadata that cannot be read: {error}") from error
+        facts = json.loads(text) if len(text) <= _MOST_FACTS else None
+    except (ValueError, RecursionError):
+        facts = None
     if not isinstance(facts, dict):
-        raise ValueError(f"{str(path)!r} has metadata that is not a JSON object.")
+        raise ValueError(f"{str(path)!r} has metadata that is not a JSON object of at most {_MOST_FACTS:,} bytes.")
     return arrays, facts
 
 
@@ -125,41 +118,16 @@ def digest_arrays(arrays: Mapping[str, npt.NDArray[Any]], text: str = "") -> str
 
 @contextmanager
 def refusing(path: str | Path, kind: str) -> Iterator[None]:
-    """Let an error about the content of a file name the file."""
+    """Turn whatever goes wrong with the content of a file into a ValueError that names the file."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        message = f"{str(path)!r} does not describe a {kind} that this release knows: {str(error)[:500]}"
-        raise ValueError(message) from error
-
-
-def _numbers(value: Any, name: str, *shape: int | None) -> FloatArray:
-    """Numbers of a file as an array, with null as nan; None in the shape stands for any length."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name!r} should hold numbers: {error}.") from error
-    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
-        raise ValueError(f"{name!r} has shape {array.shape}; expected {str(shape).replace('None', 'any')}.")
-    return array
-
-
-def _object(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
-    if not isinstance(value := facts.get(name), dict):
-        raise ValueError(f"{name!r} should be an object.")
-    return value
-
-
-def _null_for_nan(history: History) -> dict[str, list[float | None]]:
-    """JSON has no nan."""
-    return {name: [None if math.isnan(value) else value for value in values] for name, values in history.items()}
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)[:500]
+        raise ValueError(f"{str(path)!r} does not describe a {kind} that this release knows: {reason}") from error
 
 
 def _history(value: Mapping[str, Any]) -> History:
-    history = {name: _numbers(value.get(name), name, None).tolist() for name in ("training", "validation", "seconds")}
-    if len({len(values) for values in history.values()}) != 1:
-        raise ValueError("the entries of the history have different lengths.")
-    return history
+    return {name: [float(number) for number in value[name]] for name in ("training", "validation", "seconds")}
 
 
 # Priors.
@@ -191,52 +159,34 @@ def prior_facts(prior: Any) -> dict[str, Any]:
         "sigmas": prior.sigmas_.tolist(),
         "size_range": [int(size) for size in prior.size_range_],
         "known_loss": None if known_loss is None else {name: known_loss[name].tolist() for name in known_loss},
-        "loss_history": _null_for_nan(prior.loss_history_),
+        "loss_history": prior.loss_history_,
         "n_iter": int(prior.n_iter_),
     }
 
 
-def attributes_from_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def fitted_from_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The constructor arguments of a prior, yet to be validated, and its fitted attributes but for the weights."""
-    settings, sigmas = _object(facts, "network_settings"), facts.get("sigmas")
-    parameters = _object(facts, "parameters") | network_parameters(settings)
+    settings, sigmas, measured = facts["network_settings"], facts["sigmas"], facts["known_loss"]
+    parameters = facts["parameters"] | network_parameters(settings)
     # To name a file that `fit` would overwrite is up to the user alone.
-    if parameters.get("checkpoint_path") is not None:
+    if parameters["checkpoint_path"] is not None:
         raise ValueError("'checkpoint_path' should be null.")
-    check_device(parameters.get("device", "cpu"))
+    check_device(parameters["device"])
     check_sigmas(sigmas, "'sigmas'")
-    if settings.get("sigmas", sigmas) != sigmas:
-        raise ValueError("'sigmas' are not those of 'network_settings'.")
-    smallest, largest = _numbers(facts.get("size_range"), "size_range", 2).tolist()
+    smallest, largest = map(int, facts["size_range"])
     if not ANY_SIZE[0] <= smallest <= largest <= ANY_SIZE[1]:
-        raise ValueError(f"'size_range' is {smallest:g} to {largest:g}; expected numbers of nodes in ascending order.")
-    n_iter = facts.get("n_iter")
-    if type(n_iter) is not int or n_iter < 0:
-        raise ValueError(f"'n_iter' is {str(n_iter)[:100]}; expected a number of epochs.")
+        raise ValueError(f"'size_range' is {smallest} to {largest}; expected numbers of nodes in ascending order.")
+    if measured is not None:
+        measured = {name: np.array(measured[name], dtype=np.float64) for name in ("share", "mean", "covariance")}
     return parameters, {
-        "architecture_": parameters.get("architecture"),
+        "architecture_": parameters["architecture"],
         "network_settings_": settings,
         "sigmas_": np.array(sigmas, dtype=np.float64),
-        "size_range_": (int(smallest), int(largest)),
-        "known_loss_": None if facts.get("known_loss") is None else _known_loss(_object(facts, "known_loss")),
-        "loss_history_": _history(_object(facts, "loss_history")),
-        "n_iter_": n_iter,
+        "size_range_": (smallest, largest),
+        "known_loss_": measured,
+        "loss_history_": _history(facts["loss_history"]),
+        "n_iter_": int(facts["n_iter"]),
     }
-
-
-def _known_loss(measured: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Means and covariances of two losses at shares in ascending order, from `calibrate_surprise`."""
-    share = _numbers(measured.get("share"), "known_loss/share", None)
-    mean = _numbers(measured.get("mean"), "known_loss/mean", len(share), 2)
-    covariance = _numbers(measured.get("covariance"), "known_loss/covariance", len(share), 2, 2)
-    arrays = {"share": share, "mean": mean, "covariance": covariance}
-    if not all((np.abs(values) <= 1e6).all() for values in arrays.values()):
-        raise ValueError("'known_loss' holds what is no loss; expected numbers up to a million.")
-    if len(share) < 2 or share[0] <= 0 or (np.diff(share) <= 0).any():
-        raise ValueError("'known_loss/share' should be positive numbers in ascending order, two or more.")
-    if (covariance != covariance.swapaxes(1, 2)).any() or np.linalg.eigvalsh(covariance).min() < -1e-9:
-        raise ValueError("'known_loss/covariance' holds what is no covariance.")
-    return arrays
 
 
 # Checkpoints.
@@ -261,7 +211,6 @@ class Checkpoint:
     """
 
     _PARTS = ("weights", "averaged", "best", "first_moments", "second_moments")
-    _NUMBERS = ("n_steps", "n_epochs", "n_stale", "best_loss", "seconds")
     # What a difference in the fingerprint is called, where its values mean nothing to a reader.
     _IN_WORDS = {
         "seeds": "random_state is different",
@@ -274,50 +223,19 @@ class Checkpoint:
         self.history: History = {"training": [], "validation": [], "seconds": []}
         self.seeds: list[int] | None = None
         self._fingerprint: dict[str, Any] = {}
-        self._path = None if path is None else check_path(path, "checkpoint_path")
-        if self._path is None:
-            return
-        if not self._path.parent.is_dir():
-            raise ValueError(f"checkpoint_path={str(path)!r} is in a folder that does not exist; create it first.")
-        if self._path.exists():
+        # That it cannot be written is told now, rather than after the first epoch.
+        self._path = None if path is None else check_target(path, "checkpoint_path")
+        if self._path is not None and self._path.exists():
             arrays, facts = read_arrays(self._path, CHECKPOINT)
             with refusing(self._path, "training"):
-                self._restore(arrays, facts)
-        try:
-            check_writable(self._path)  # now, rather than after the first epoch
-        except OSError as error:
-            raise ValueError(
-                f"checkpoint_path={str(path)!r} cannot be written ({error.strerror or error}); expected a file in a "
-                f"folder that can be written to."
-            ) from error
-
-    def _restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        parts: dict[str, dict[str, torch.Tensor]] = {part: {} for part in self._PARTS}
-        for name, value in arrays.items():
-            part, _, own_name = name.partition("/")
-            if part not in parts:
-                raise ValueError(f"there is no place for {name[:100]!r}.")
-            parts[part][own_name] = torch.from_numpy(value.copy())
-        self.history = _history(_object(facts, "history"))
-        numbers = _object(facts, "numbers")
-        values = _numbers([numbers.get(name) for name in self._NUMBERS], "numbers", len(self._NUMBERS))
-        n_steps, n_epochs, n_stale, best_loss, seconds = values.tolist()
-        n_told = len(self.history["training"])
-        if not (n_steps >= n_epochs == n_told >= max(1, n_stale) and n_stale >= 0 and 0 <= seconds < math.inf):
-            raise ValueError(f"its numbers do not belong to a training of {n_told} epochs: {numbers}.")
-        self.state = TrainingState(
-            **parts,
-            n_steps=int(n_steps),
-            n_epochs=n_told,
-            n_stale=int(n_stale),
-            best_loss=best_loss,
-            seconds=seconds,
-        )
-        self._fingerprint = _object(facts, "fingerprint")
-        seeds = _numbers(self._fingerprint.get("seeds"), "seeds", 3)
-        if not ((seeds >= 0) & (seeds < 2**31)).all():
-            raise ValueError("'seeds' should be three integers from 0 to 2**31 - 1.")
-        self.seeds = [int(seed) for seed in seeds]
+                parts: dict[str, Any] = {part: {} for part in self._PARTS}
+                for name, value in arrays.items():
+                    part, _, own_name = name.partition("/")
+                    parts[part][own_name] = torch.from_numpy(value.copy())
+                self.state = TrainingState(**parts, **facts["numbers"])
+                self.history = _history(facts["history"])
+                self._fingerprint = facts["fingerprint"]
+                self.seeds = self._fingerprint["seeds"]
 
     def claim(
         self,
@@ -335,39 +253,28 @@ class Checkpoint:
             "start": digest_arrays({name: value.cpu().numpy() for name, value in network.state_dict().items()}),
         }
         earlier, self._fingerprint = self._fingerprint, fingerprint
-        if self.state is None:
-            return
         differences = [
             self._IN_WORDS.get(name) or f"{name} was {earlier.get(name)!r} and is now {fingerprint.get(name)!r}"
             for name in {**fingerprint, **earlier}
             if earlier.get(name) != fingerprint.get(name)
         ]
-        if differences:
+        if self.state is not None and differences:
             raise ValueError(
                 f"checkpoint_path={str(self._path)!r} holds another training: {'; '.join(differences)}. To train from "
                 f"scratch, remove the file or choose another path."
             )
-        weights = {name: value.shape for name, value in network.state_dict().items()}
-        moments = {name: value.shape for name, value in network.named_parameters()}
-        for part in self._PARTS:
-            shapes = {name: value.shape for name, value in getattr(self.state, part).items()}
-            if shapes != (moments if part.endswith("moments") else weights):
-                raise ValueError(f"checkpoint_path={str(self._path)!r} holds {part} that do not fit the network.")
 
     def write(self, state: TrainingState) -> None:
         """Replace the file by the state after another epoch, which `history` includes."""
         if self._path is None:
             return
+        numbers = state._asdict()
         arrays = {
             f"{part}/{name}": value.detach().cpu().numpy()
             for part in self._PARTS
-            for name, value in getattr(state, part).items()
+            for name, value in numbers.pop(part).items()
         }
-        facts = {
-            "numbers": {name: getattr(state, name) for name in self._NUMBERS},
-            "history": _null_for_nan(self.history),
-            "fingerprint": self._fingerprint,
-        }
+        facts = {"numbers": numbers, "history": self.history, "fingerprint": self._fingerprint}
         write_arrays(self._path, CHECKPOINT, arrays, facts)
 
     def remove(self) -> None:

@@ -16,7 +16,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from .._utils._disk import check_path
 from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
@@ -41,7 +40,7 @@ from ._files import (
     PRIOR,
     Checkpoint,
     History,
-    attributes_from_facts,
+    fitted_from_facts,
     network_parameters,
     plain,
     prior_facts,
@@ -464,7 +463,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             The file. An existing one is replaced.
         """
         check_is_fitted(self, "weights_")
-        write_arrays(check_path(path), PRIOR, self.weights_, prior_facts(self))
+        write_arrays(path, PRIOR, self.weights_, prior_facts(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -482,7 +481,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         """
         weights, facts = read_arrays(path, PRIOR)
         with refusing(path, "prior"):
-            parameters, fitted = attributes_from_facts(facts)
+            parameters, fitted = fitted_from_facts(facts)
             prior = cls(**parameters)
             prior._validate_params()
             prior.__dict__.update(fitted, weights_=weights)

@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._disk import check_path, check_writable, write_atomically
+from .._utils._disk import check_target, write_atomically
 from .._utils._findings import Finding
 from .._utils._libraries import require_matplotlib
 from .._utils._numbers import FloatArray
@@ -40,7 +40,7 @@ def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str], 
     check_is_fitted(estimator)
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise ValueError(f"title={title!r}; expected a text, or None.")
-    target = _check_path(path)
+    target = check_target(path)
     require_matplotlib("report")
     # A value that the template asks for and does not get is an error, and never a blank.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -49,19 +49,6 @@ def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str], 
     page = template.render(title=title, **_context(estimator))
     # A node's name may hold half a surrogate pair, which no encoding has; the page shows the character's number.
     write_atomically(target, page.encode("utf-8", "xmlcharrefreplace"))
-    return target
-
-
-def _check_path(path: Any) -> Path:
-    target = check_path(path)
-    if target.is_dir():
-        raise ValueError(f"path={str(target)!r} is a folder; expected the path of a file.")
-    if not target.parent.is_dir():
-        raise ValueError(f"path={str(target)!r}: there is no folder {str(target.parent)!r}; make it first.")
-    try:
-        check_writable(target)
-    except OSError as error:
-        raise ValueError(f"path={str(target)!r} cannot be written ({error.strerror or error}).") from error
     return target
 
 
