@@ -6,11 +6,12 @@ import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_path", "check_regular_file", "check_target", "remove_partial_files", "write_atomically"]
+__all__ = ["check_path", "check_regular_file", "check_target", "refusing", "remove_partial_files", "write_atomically"]
 
 
 def check_path(path: Any, name: str = "path") -> Path:
@@ -35,6 +36,16 @@ def check_regular_file(path: Path, most_bytes: int, kind: str) -> int:
     if status.st_size > most_bytes:
         raise ValueError(f"{str(path)!r} has {status.st_size:,} bytes; expected {kind} of at most {most_bytes:,}.")
     return status.st_size
+
+
+@contextmanager
+def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of a file into a ValueError that names the file."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)[:500]
+        raise ValueError(f"{str(path)!r} does not describe a {kind} that this release knows: {reason}") from error
 
 
 def check_target(path: Any, name: str = "path") -> Path:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ._edp_gnn import EDPGNN
+from ._edp_gnn import EDPGNN, MOST_LEVELS, SIGMA_RANGE, check_sigmas
 from ._networks import (
     ARCHITECTURES,
-    MOST_LEVELS,
-    SIGMA_RANGE,
     build_network,
-    check_sigmas,
     graphs_at_once,
     read_edpgnn_checkpoint,
     restore_network,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["EDPGNN", "EDPGNNDenoiser"]
+__all__ = ["EDPGNN", "MOST_LEVELS", "SIGMA_RANGE", "EDPGNNDenoiser", "check_sigmas"]
 
 _N_INPUT_CHANNELS = 2  # the noisy matrix and its complement
 _N_INPUT_FEATURES = 1  # a column of zeros, which gives the first layer's weights their published shape
@@ -299,12 +299,28 @@ class EDPGNN(nn.Module):
         return score.view(n_graphs, n_nodes, n_nodes)
 
 
+MOST_LEVELS = 1_000
+# The square of an annealing level must be a float32 that can be divided by.
+SIGMA_RANGE = (1e-6, 1e6)
+
+
+def check_sigmas(sigmas: Any, name: str) -> None:
+    """Raise ValueError unless this is a list of annealing levels, largest first."""
+    lowest, highest = SIGMA_RANGE
+    if not isinstance(sigmas, list) or not 1 <= len(sigmas) <= MOST_LEVELS:
+        raise ValueError(f"{name} should be a list of 1 to {MOST_LEVELS} annealing levels.")
+    if not all(type(sigma) in (int, float) and lowest <= sigma <= highest for sigma in sigmas):
+        raise ValueError(f"{name} holds what is no number between {lowest:g} and {highest:g}.")
+    if not all(before > after for before, after in pairwise(sigmas)):
+        raise ValueError(f"{name} is not in descending order.")
+
+
 class EDPGNNDenoiser(nn.Module):
     """The paper's network as a denoiser: its score s gives E[a | a~] = a~ + sigma^2 s (Tweedie).
 
     Parameters
     ----------
-    sigmas : sequence of float
+    sigmas : list of float
         The annealing levels, largest first; each has its own gains and biases in the network.
     **settings
         Sizes, as `EDPGNN` takes them.
@@ -312,12 +328,12 @@ class EDPGNNDenoiser(nn.Module):
 
     uses_known = False
     independent = False  # because of batch normalisation
-    continuous = False
     directed = False
     reuses_memory = False
 
-    def __init__(self, sigmas: Sequence[float], **settings: Any):
+    def __init__(self, sigmas: list[float], **settings: Any):
         super().__init__()
+        check_sigmas(sigmas, "sigmas")
         self.settings = {"sigmas": [float(sigma) for sigma in sigmas], **settings}
         self.network = EDPGNN(n_levels=len(sigmas), **settings)
 

@@ -5,10 +5,10 @@ What comes from a file is checked before anything of its size is built, and noth
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,16 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from .._utils._disk import check_path, check_regular_file
-from ._edp_gnn import EDPGNNDenoiser
+from .._utils._disk import check_path, check_regular_file, refusing
+from ._edp_gnn import EDPGNNDenoiser, check_sigmas
 from ._ppgn import PPGN
 
 __all__ = [
     "ARCHITECTURES",
-    "MOST_LEVELS",
-    "SIGMA_RANGE",
     "build_network",
-    "check_sigmas",
     "graphs_at_once",
     "read_edpgnn_checkpoint",
     "restore_network",
@@ -37,13 +34,6 @@ __all__ = [
 
 _NETWORKS: dict[str, Any] = {"ppgn": PPGN, "edp-gnn": EDPGNNDenoiser}
 ARCHITECTURES = tuple(_NETWORKS)
-
-MOST_LEVELS = 1_000
-# The square of an annealing level must be a float32 that can be divided by.
-SIGMA_RANGE = (1e-6, 1e6)
-# What a network is built from; each of a kind that `_check_settings` knows.
-_SIZES = {"ppgn": ("width", "n_blocks", "n_frequencies"), "edp-gnn": ("node_features", "gin_width", "gin_depth")}
-_FLAGS = {"ppgn": ("directed", "graph_context"), "edp-gnn": ()}
 
 
 def graphs_at_once(n_nodes: int, reuses_memory: bool = False) -> int:
@@ -87,8 +77,17 @@ def _on_meta_device(architecture: str, settings: Mapping[str, Any]) -> nn.Module
 
 def _shaped_network(architecture: str, settings: Mapping[str, Any], weights: Mapping[str, Any]) -> nn.Module:
     """A network without memory whose weights have the names and shapes of these, or ValueError."""
-    _check_settings(architecture, settings, len(weights))
-    network = _on_meta_device(architecture, settings)
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"architecture={architecture!r}; expected one of {', '.join(ARCHITECTURES)}.")
+    # Building takes time for each layer, of which each has several arrays. Widths cost nothing as long as there is no
+    # memory, and without weights of their shapes there never is.
+    depths = [settings.get("n_blocks", 1), settings.get("gin_depth", 1), len(settings.get("edge_channels", (2, 2))) - 1]
+    if not all(isinstance(depth, int) for depth in depths) or math.prod(depths) > max(1, len(weights)):
+        raise ValueError(f"the settings ask for more layers than there are arrays of weights, {len(weights)}.")
+    try:
+        network = _on_meta_device(architecture, settings)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"no network {architecture!r} has these settings: {str(error)[:300]}") from error
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     for name in {**expected, **weights}:
         here = tuple(weights[name].shape) if name in weights else "missing"
@@ -98,53 +97,6 @@ def _shaped_network(architecture: str, settings: Mapping[str, Any], weights: Map
                 f"expected {expected.get(name, 'missing')}."
             )
     return network
-
-
-def _check_settings(architecture: Any, settings: Mapping[str, Any], n_arrays: int) -> None:
-    """Raise ValueError unless a network of these settings could have `n_arrays` arrays of weights.
-
-    Building a network takes time for each of its layers, and each layer has several arrays. Widths cost nothing until
-    there are weights, whose shapes are compared before that.
-    """
-    if architecture not in ARCHITECTURES:
-        raise ValueError(f"architecture={architecture!r}; expected one of {', '.join(ARCHITECTURES)}.")
-    channels: Any = [2, 2]
-    for name, value in settings.items():
-        if name in _SIZES[architecture]:
-            _check_sizes(name, [value])
-        elif name in _FLAGS[architecture]:
-            if value is not True:
-                raise ValueError(f"{name} is {str(value)[:100]}; expected true, or no such setting.")
-        elif name == "sigmas" and architecture == "edp-gnn":
-            check_sigmas(value, name)
-        elif name == "edge_channels" and architecture == "edp-gnn":
-            if not isinstance(value, list | tuple) or len(value) < 2:
-                raise ValueError("edge_channels should be a list of two or more numbers, the first for the input.")
-            _check_sizes(name, channels := value)
-        else:
-            raise ValueError(f"the architecture {architecture!r} has no setting {name[:100]!r}.")
-    if architecture == "edp-gnn" and "sigmas" not in settings:
-        raise ValueError("sigmas are missing; expected a list of annealing levels.")
-    n_layers = settings.get("n_blocks", 1) * settings.get("gin_depth", 1) * (len(channels) - 1)
-    if n_layers > max(1, n_arrays):
-        raise ValueError(f"the settings ask for {n_layers} layers, but there are only {n_arrays} arrays of weights.")
-
-
-def _check_sizes(name: str, values: Any) -> None:
-    for value in values:
-        if type(value) is not int or not 1 <= value <= 100_000:
-            raise ValueError(f"{name} holds {str(value)[:100]}; expected an integer from 1 to 100,000.")
-
-
-def check_sigmas(sigmas: Any, name: str) -> None:
-    """Raise ValueError unless this is a list of annealing levels, largest first."""
-    lowest, highest = SIGMA_RANGE
-    if not isinstance(sigmas, list | tuple) or not 1 <= len(sigmas) <= MOST_LEVELS:
-        raise ValueError(f"{name} should be a list of 1 to {MOST_LEVELS} annealing levels.")
-    if not all(type(sigma) in (int, float) and lowest <= sigma <= highest for sigma in sigmas):
-        raise ValueError(f"{name} holds what is no number between {lowest:g} and {highest:g}.")
-    if not all(before > after for before, after in pairwise(sigmas)):
-        raise ValueError(f"{name} is not in descending order.")
 
 
 # Published checkpoints of EDP-GNN.
@@ -219,18 +171,15 @@ def read_edpgnn_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any]
         Its weights.
     """
     path = check_path(path)
-    try:
-        checkpoint = _unpickle(path)
-        settings = _published_settings(checkpoint)
-        weights = _published_weights(_entry(checkpoint, "model"), settings)
-    except ValueError as error:
-        raise ValueError(f"{str(path)!r} is not a published EDP-GNN checkpoint: {str(error)[:500]}") from None
-    return settings, weights
-
-
-def _unpickle(path: Path) -> object:
-    """Tensors and plain containers; numpy objects are dropped, and anything else is refused."""
     n_bytes = check_regular_file(path, _MOST_BYTES, "a checkpoint")
+    with refusing(path, "published EDP-GNN"):
+        checkpoint = _unpickle(path, n_bytes)
+        settings = _published_settings(checkpoint)
+        return settings, _published_weights(checkpoint["model"], settings)
+
+
+def _unpickle(path: Path, n_bytes: int) -> Any:
+    """Tensors and plain containers; numpy objects are dropped, and anything else is refused."""
     try:
         with ZipFile(path) as archive:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -253,39 +202,23 @@ def _unpickle(path: Path) -> object:
             torch.serialization.add_safe_globals(others)
 
 
-def _entry(mapping: object, *names: str) -> Any:
-    """An entry of nested dicts, or an error that names it."""
-    for position, name in enumerate(names):
-        if not isinstance(mapping, Mapping) or name not in mapping:
-            raise ValueError(f"it has no entry {'/'.join(names[: position + 1])!r}.")
-        mapping = mapping[name]
-    return mapping
-
-
-def _published_settings(checkpoint: object) -> dict[str, Any]:
+def _published_settings(checkpoint: Any) -> dict[str, Any]:
     """Translate the stored configuration."""
-    sigmas = _entry(checkpoint, "sigma_list")
+    sigmas = [float(sigma) for sigma in checkpoint["sigma_list"][::-1]]
     # Were the levels stored in another order, the rows of the weights would be flipped wrongly.
-    check_sigmas(sigmas[::-1] if isinstance(sigmas, list) else None, "its entry 'sigma_list', in ascending order,")
-    models = _entry(checkpoint, "config", "model", "models")
-    if not isinstance(models, Mapping) or len(models) != 1:
-        raise ValueError("its entry 'config/model/models' should describe exactly one network.")
-    n_features = _entry(checkpoint, "config", "dataset", "in_feature")
+    check_sigmas(sigmas, "its entry 'sigma_list', from the last to the first,")
+    n_features = checkpoint["config"]["dataset"]["in_feature"]
     if type(n_features) is not int or n_features != 1:
         raise ValueError("its entry 'config/dataset/in_feature' should be 1: graphs without node features.")
-    (model,) = models.values()
-    channels, features, hidden = widths = [
-        _entry(model, name) for name in ("channel_num_list", "feature_nums", "gnn_hidden_num_list")
-    ]
-    if not all(isinstance(each, list) and each and all(type(w) is int for w in each) for each in widths):
-        raise ValueError("its widths should be lists of positive integers.")
-    if features != features[:1] * len(channels) or hidden != hidden[:1] * len(hidden):
+    (model,) = checkpoint["config"]["model"]["models"].values()
+    channels, features, hidden = (model[name] for name in ("channel_num_list", "feature_nums", "gnn_hidden_num_list"))
+    if len(set(features)) != 1 or len(features) != len(channels) or len(set(hidden)) != 1:
         raise ValueError(
             "its widths do not fit: 'feature_nums' should repeat one number as often as 'channel_num_list' "
             "has entries, 'gnn_hidden_num_list' one number."
         )
     return {
-        "sigmas": [float(sigma) for sigma in sigmas[::-1]],
+        "sigmas": sigmas,
         "edge_channels": (2, *channels),  # the input's two channels are not in the stored list
         "node_features": features[0],
         "gin_width": hidden[0],
@@ -293,10 +226,8 @@ def _published_settings(checkpoint: object) -> dict[str, Any]:
     }
 
 
-def _published_weights(model: object, settings: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
+def _published_weights(model: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     """Rename the stored tensors, and turn the rows of annealing levels around."""
-    if not isinstance(model, Mapping) or not all(isinstance(name, str) for name in model):
-        raise ValueError("its entry 'model' should be a state dict.")
     tensors: dict[str, Tensor] = {}
     for name, value in model.items():
         if name.endswith(".num_batches_tracked"):  # of no use to batch norm with a constant momentum

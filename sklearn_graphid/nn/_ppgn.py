@@ -60,7 +60,6 @@ class PPGN(nn.Module):
 
     uses_known = True
     independent = True
-    continuous = True
     reuses_memory = True
 
     def __init__(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,14 @@ import torch
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from .._utils._disk import check_path, check_regular_file, check_target, remove_partial_files, write_atomically
+from .._utils._disk import (
+    check_path,
+    check_regular_file,
+    check_target,
+    refusing,
+    remove_partial_files,
+    write_atomically,
+)
 from .._utils._numbers import FloatArray
 from .._utils._torch import check_device
 from ..nn import TrainingState, check_sigmas
@@ -39,7 +45,6 @@ __all__ = [
     "plain",
     "prior_facts",
     "read_arrays",
-    "refusing",
     "write_arrays",
 ]
 
@@ -114,16 +119,6 @@ def digest_arrays(arrays: Mapping[str, npt.NDArray[Any]], text: str = "") -> str
         digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
         digest.update(value.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-@contextmanager
-def refusing(path: str | Path, kind: str) -> Iterator[None]:
-    """Turn whatever goes wrong with the content of a file into a ValueError that names the file."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)[:500]
-        raise ValueError(f"{str(path)!r} does not describe a {kind} that this release knows: {reason}") from error
 
 
 def _history(value: Mapping[str, Any]) -> History:

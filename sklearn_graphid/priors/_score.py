@@ -16,6 +16,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from .._utils._disk import refusing
 from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
@@ -45,7 +46,6 @@ from ._files import (
     plain,
     prior_facts,
     read_arrays,
-    refusing,
     write_arrays,
 )
 from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -32,38 +33,28 @@ def arrays_of(architecture: str) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("architecture", "changes", "complaint"),
     [
-        *(
-            ("ppgn", {"width": width}, "expected an integer from 1 to 100,000")
-            for width in (0, 100_001, True, 1.5, "3")
-        ),
+        ("transformer", {}, "architecture='transformer'; expected one of ppgn, edp-gnn"),
+        ("ppgn", {"width": "3"}, "no network 'ppgn' has these settings"),
+        ("ppgn", {"width": -1}, "no network 'ppgn' has these settings"),
+        ("ppgn", {"width": 10**12}, "no network 'ppgn' has these settings"),
         ("ppgn", {"width": 100_000}, "the shape of"),
-        ("ppgn", {"n_blocks": 26}, "the settings ask for 26 layers, but there are only 25 arrays"),
-        ("ppgn", {"n_blocks": 25}, "the shape of"),
-        ("ppgn", {"directed": False}, "directed is False; expected true, or no such setting"),
-        ("ppgn", {"gin_depth": 2}, "the architecture 'ppgn' has no setting 'gin_depth'"),
-        ("edp-gnn", {"directed": True}, "the architecture 'edp-gnn' has no setting 'directed'"),
+        ("ppgn", {"n_blocks": 26}, "the settings ask for more layers than there are arrays of weights, 25"),
+        ("ppgn", {"n_blocks": 2.0}, "the settings ask for more layers"),
+        ("ppgn", {"gin_depth": 2}, "unexpected keyword argument 'gin_depth'"),
         ("edp-gnn", {"sigmas": []}, "sigmas should be a list of 1 to 1000 annealing levels"),
         ("edp-gnn", {"sigmas": [1.0] * 1_001}, "sigmas should be a list of 1 to 1000 annealing levels"),
         ("edp-gnn", {"sigmas": [0.5, 0.5, 0.1]}, "sigmas is not in descending order"),
         ("edp-gnn", {"sigmas": [0.5, 0.2, 0.9e-6]}, "sigmas holds what is no number between 1e-06 and 1e"),
         ("edp-gnn", {"sigmas": [0.5, float("nan"), 0.1]}, "sigmas holds what is no number"),
         ("edp-gnn", {"sigmas": [0.5, 0.1]}, "the shape of"),
-        ("edp-gnn", {"edge_channels": [2]}, "edge_channels should be a list of two or more numbers"),
-        ("edp-gnn", {"edge_channels": [2, 0, 2]}, "edge_channels holds 0"),
         ("edp-gnn", {"edge_channels": [3, 3, 2]}, "edge_channels is .* should start with 2"),
-        ("edp-gnn", {"gin_depth": 48}, "the settings ask for 96 layers"),
+        ("edp-gnn", {"gin_depth": 48}, "the settings ask for more layers"),
     ],
 )
 def test_settings_that_do_not_fit_the_arrays_are_refused(architecture, changes, complaint):
+    settings, arrays = SETTINGS.get(architecture, {}), arrays_of(architecture) if architecture in SETTINGS else {}
     with pytest.raises(ValueError, match=complaint):
-        restore_network(architecture, SETTINGS[architecture] | changes, arrays_of(architecture))
-
-
-def test_network_of_another_or_no_architecture_is_refused():
-    with pytest.raises(ValueError, match="architecture='transformer'; expected one of ppgn, edp-gnn"):
-        restore_network("transformer", {}, {})
-    with pytest.raises(ValueError, match="sigmas are missing"):
-        restore_network("edp-gnn", SIZES, arrays_of("edp-gnn"))
+        restore_network(architecture, settings | changes, arrays)
 
 
 # Published checkpoints.
@@ -131,86 +122,45 @@ def test_checkpoint_is_read_with_levels_in_descending_order(tmp_path):
     torch.testing.assert_close(dict(restored.state_dict()), dict(network.state_dict()), rtol=0, atol=0)
 
 
-def without_sigmas(checkpoint: dict[str, Any]) -> None:
-    del checkpoint["sigma_list"]
+def changed(*place: str, to: Any) -> Callable[[dict[str, Any]], None]:
+    """Something that puts another value at this place of a checkpoint."""
+
+    def spoil(checkpoint: dict[str, Any]) -> None:
+        for name in place[:-1]:
+            checkpoint = checkpoint[name]
+        checkpoint[place[-1]] = to
+
+    return spoil
 
 
-def with_descending_sigmas(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"].reverse()
+def nested(depth: int) -> list[Any]:
+    """Little memory, but 2 to the power of the depth entries when it is printed."""
+    return [] if not depth else [nested(depth - 1)] * 2
 
 
-def with_numpy_sigmas(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"] = np.array(checkpoint["sigma_list"])
-
-
-def without_widths(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"] = {}
-
-
-def with_unequal_widths(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4, 8]
-
-
-def with_other_width(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["feature_nums"] = [6, 6]
-
-
-def with_other_depth(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4]
-
-
-def with_fewer_levels(checkpoint: dict[str, Any]) -> None:
-    checkpoint["sigma_list"].pop()
-
-
-def with_narrow_width(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [0, 0]
-
-
-def with_more_layers_than_arrays(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["model"]["models"]["model_1"]["gnn_hidden_num_list"] = [4] * 10**5
-
-
-def with_widths_that_are_no_numbers(checkpoint: dict[str, Any]) -> None:
-    nested: list[Any] = []
-    for _ in range(60):  # little memory, but 2 to the power of 60 entries when it is printed
-        nested = [nested, nested]
-    checkpoint["config"]["model"]["models"]["model_1"]["channel_num_list"] = nested
-
-
-def with_node_features(checkpoint: dict[str, Any]) -> None:
-    checkpoint["config"]["dataset"]["in_feature"] = torch.ones(3)
-
-
-def with_a_number_for_a_name(checkpoint: dict[str, Any]) -> None:
-    checkpoint["model"] = {1: torch.zeros(2)}
-
-
-def epsilon(value: Any) -> Any:
-    """Put this in place of a tensor of two numbers."""
-    return lambda checkpoint: checkpoint["model"].update({"gnn_list.0.multi_channel_gnn_module.eps": value})
+EPSILON = ("model", "gnn_list.0.multi_channel_gnn_module.eps")  # a tensor of two numbers
+WIDTHS = ("config", "model", "models", "model_1")
 
 
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (without_sigmas, "no entry 'sigma_list'"),
-        (with_descending_sigmas, "ascending"),
-        (with_numpy_sigmas, "list of 1 to 1000 annealing levels"),
-        (without_widths, "no entry 'config/model/models'"),
-        (with_unequal_widths, "widths do not fit"),
-        (with_other_width, "the shape of .* expected"),
-        (with_other_depth, "the shape of .* expected"),
-        (with_fewer_levels, "the shape of .* expected"),
-        (with_narrow_width, "gin_width holds 0"),
-        (with_more_layers_than_arrays, "ask for 200000 layers"),
-        (with_widths_that_are_no_numbers, "lists of positive integers"),
-        (with_node_features, "'config/dataset/in_feature' should be 1"),
-        (with_a_number_for_a_name, "'model' should be a state dict"),
-        (epsilon(np.zeros(2)), "not a dense tensor"),
-        (epsilon(torch.zeros(2, dtype=torch.cfloat)), "not a dense tensor of real numbers"),
-        (epsilon(torch.zeros(1).expand(10**10)), "the shape of .* expected"),  # repeats a number; no memory yet
-        (epsilon(torch.tensor([1e300, 0.0]).double()), "holds what is no finite number"),
+        (lambda checkpoint: checkpoint.pop("sigma_list"), "there is no 'sigma_list'"),
+        (changed("sigma_list", to=[0.5, 0.2, 0.1]), "from the last to the first, is not in descending order"),
+        (changed("sigma_list", to=np.array([0.1, 0.2, 0.5])), "not subscriptable"),
+        (changed("sigma_list", to=[0.1, 0.2]), "the shape of .* expected"),
+        (changed("config", "model", to={}), "there is no 'models'"),
+        (changed("config", "dataset", "in_feature", to=torch.ones(3)), "'config/dataset/in_feature' should be 1"),
+        (changed(*WIDTHS, "feature_nums", to=[6, 6]), "the shape of .* expected"),
+        (changed(*WIDTHS, "gnn_hidden_num_list", to=[4]), "the shape of .* expected"),
+        (changed(*WIDTHS, "gnn_hidden_num_list", to=[4, 8]), "widths do not fit"),
+        (changed(*WIDTHS, "gnn_hidden_num_list", to=[4] * 10**5), "more layers than there are arrays"),
+        (changed(*WIDTHS, "channel_num_list", to=nested(60)), "'edp-gnn' has these settings"),
+        (changed("model", to={1: torch.zeros(2)}), "'int' object has no attribute"),
+        (changed(*EPSILON, to=np.zeros(2)), "not a dense tensor"),
+        (changed(*EPSILON, to=torch.zeros(2, dtype=torch.cfloat)), "not a dense tensor of real numbers"),
+        (changed(*EPSILON, to=torch.zeros(1).expand(10**10)), "the shape of .* expected"),  # repeats one number
+        (changed(*EPSILON, to=torch.tensor([1e300, 0.0]).double()), "holds what is no finite number"),
     ],
 )
 def test_spoilt_checkpoint_is_refused_by_path_and_reason(tmp_path, spoil, complaint):
@@ -218,9 +168,8 @@ def test_spoilt_checkpoint_is_refused_by_path_and_reason(tmp_path, spoil, compla
     spoil(checkpoint)
     path = tmp_path / "spoilt.pth"
     torch.save(checkpoint, path)
-    with pytest.raises(ValueError, match=complaint) as refusal:
+    with pytest.raises(ValueError, match=rf"spoilt\.pth' does not describe a published EDP-GNN .*{complaint}"):
         read_edpgnn_checkpoint(path)
-    assert str(path) in str(refusal.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"some text", pickle.dumps([1, 2], protocol=2), b"PK\x03\x04"])

@@ -272,7 +272,7 @@ def test_facts_that_are_no_json_object_are_refused(saved, text):
         (("parameters", "device"), "abacus", "device='abacus' is not a torch device"),
         (("parameters", "learning_rate"), "a" * 10**6, "'learning_rate' parameter"),
         (("parameters", "colour"), "red", "colour"),
-        (("network_settings", "colour"), "red", "has no setting 'colour'"),
+        (("network_settings", "colour"), "red", "unexpected keyword argument 'colour'"),
         (("network_settings",), None, "NoneType"),
         (("sigmas",), [0.03, 0.5], "'sigmas' is not in descending order"),
         (("size_range",), [9, 8], "'size_range' is 9 to 8"),
@@ -316,10 +316,10 @@ def test_missing_additional_and_foreign_weights_are_refused(saved):
     name = next(iter(arrays))
     for changed in ({key: arrays[key] for key in arrays if key != name}, arrays | {"more": arrays[name]}, {}):
         write_arrays(saved, PRIOR, changed, facts)
-        refused(saved, "do not fit the architecture|there are only 0 arrays")
+        refused(saved, "do not fit the architecture|more layers than there are arrays")
     other = "edp-gnn" if facts["parameters"]["architecture"] == "ppgn" else "ppgn"
     write_arrays(saved, PRIOR, arrays, with_change(facts, ("parameters", "architecture"), other))
-    refused(saved, f"the architecture '{other}' has no setting")
+    refused(saved, f"no network '{other}' has these settings")
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Any:
