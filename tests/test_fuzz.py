@@ -5,10 +5,9 @@ known part), the form in which its parts are passed (arrays, lists, pandas and p
 masks, graphs), and an identifier with settings for a short run. Combinations that are refused are not drawn. All public
 methods of the fitted identifier are called.
 
-`SKLEARN_GRAPHID_FUZZ` chooses other seeds than the default ones, by their number or by a range; `--dist=load` spreads
-them over the two processes:
+`SKLEARN_GRAPHID_FUZZ` chooses other seeds than the default ones, by their number or by a range:
 
-    SKLEARN_GRAPHID_FUZZ=2000 pytest --dist=load tests/test_fuzz.py
+    SKLEARN_GRAPHID_FUZZ=2000 pytest tests/test_fuzz.py
     SKLEARN_GRAPHID_FUZZ=1234:1235 pytest -n 0 tests/test_fuzz.py
 
 The second form runs one seed, as a failing problem says.
@@ -32,8 +31,8 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn_graphid import KnownEdges, identifiers
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, SteadyStateFilter
 
-# A problem takes about half a second: 15 s for those of every run, 75 s more for those of `make test`.
-N_QUICK, N_ALL = 30, 180
+# A problem takes about half a second: 10 s for those of every run, 15 s more for those of `make test`.
+N_QUICK, N_ALL = 20, 50
 
 
 class Problem:

@@ -1,4 +1,4 @@
-"""The check of the site's links passes over good ones, and names each that is broken."""
+"""The checks of the documentation pass over what is right, and name what is not; `make pages` and `make links` use them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "docs" / "check_links.py"
+DOCS = Path(__file__).parents[1] / "docs"
 GOOD = """<h1 id="first">One</h1><a href="#first">up</a><a href="guide/two.html?highlight=x#second">on</a>
 <img src="plot%201.png" srcset="plot%201.png, guide/large.png 2.00x"><a href="https://example.org/a?b#c">out</a>
 <a href="guide/">a folder</a><a href="">here</a><a href="#">top</a><a href="mailto:us@example.org">write</a>"""
 
 
-@pytest.fixture(scope="module")
-def check_links():
-    specification = importlib.util.spec_from_file_location("check_links", SCRIPT)
+def script(name):
+    specification = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def check_links():
+    return script("check_links")
 
 
 @pytest.fixture
@@ -67,3 +71,12 @@ def test_broken_link_is_named_with_page_and_line(check_links, site, capsys, tag,
 def test_site_that_is_not_built_does_not_pass(check_links, tmp_path, capsys):
     assert check_links.main([str(tmp_path)]) == 1
     assert "make docs builds them" in capsys.readouterr().out
+
+
+def test_page_that_prints_or_draws_something_else_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n\n![A plot.](images/pages/plot.png)\n")
+    complaints = script("run_pages").run_page(page)
+    assert len(complaints) == 2
+    assert "expected\n3\nbut it prints\n2" in complaints[0]
+    assert "draws nothing" in complaints[1]
