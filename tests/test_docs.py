@@ -1,4 +1,4 @@
-"""The checks of the documentation pass over what is right, and name what is not; `make pages` and `make links` use them."""
+"""The checks behind `make pages` and `make links` pass over what is right, and name what is not."""
 
 from __future__ import annotations
 
