@@ -29,7 +29,7 @@ from ._scorers import identifier_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..identifiers._protocol import FittedIdentifier
+    from ..identifiers import BaseSystemIdentifier
 
 __all__ = ["System", "compare_identifiers", "identify_many"]
 
@@ -327,7 +327,7 @@ def _fit_arguments(estimator: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if inner is None else _fit_arguments(inner, arguments)
 
 
-def _findings(identifier: FittedIdentifier) -> dict[str, Any]:
+def _findings(identifier: BaseSystemIdentifier) -> dict[str, Any]:
     """Results of a fit that need no truth."""
     unknown = identifier.known_edges_.unknown_pairs()
     return {
@@ -353,7 +353,7 @@ def _scalar_diagnostics(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in scalars.items() if name not in _RESERVED}
 
 
-def _measures(identifier: FittedIdentifier, system: System) -> dict[str, float]:
+def _measures(identifier: BaseSystemIdentifier, system: System) -> dict[str, float]:
     """Metrics against the true graph and theta, as far as these are given."""
     measures = {}
     if system.true_adjacency is not None:

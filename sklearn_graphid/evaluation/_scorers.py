@@ -26,7 +26,7 @@ from ..graphs._validation import NamedMatrix, check_named_adjacency, refuse_date
 from ._metrics import edge_f1_score, edge_roc_auc_score
 
 if TYPE_CHECKING:
-    from ..identifiers._protocol import FittedIdentifier
+    from ..identifiers import BaseSystemIdentifier
 
 __all__ = [
     "identifier_of",
@@ -230,7 +230,7 @@ class _EdgeScorer:
         return self.metric(self.true_adjacency, found, known)
 
 
-def identifier_of(estimator: Any) -> FittedIdentifier:
+def identifier_of(estimator: Any) -> BaseSystemIdentifier:
     """The fitted identifier inside pipelines, searches and regressors of transformed targets."""
     check_is_fitted(estimator)
     if isinstance(estimator, Pipeline):
@@ -243,7 +243,7 @@ def identifier_of(estimator: Any) -> FittedIdentifier:
             f"estimator is a {type(estimator).__name__} without adjacency_; expected an identifier, or a pipeline or "
             f"search that contains one."
         )
-    identifier: FittedIdentifier = estimator
+    identifier: BaseSystemIdentifier = estimator
     return identifier
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ._adam import AdamSystemIdentifier
-from ._base import BaseSystemIdentifier
+from ._base import BaseSystemIdentifier, Experiments, Identification
 from ._edge_scores import EdgeScoreIdentifier, EdgeScores
 from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from ._least_squares import ConstrainedLeastSquaresIdentifier
-from ._result import Experiments, Identification
 from ._ridge import RidgeSystemIdentifier
 from ._robust import RobustFilterIdentifier
 from ._smooth import SmoothSignalIdentifier

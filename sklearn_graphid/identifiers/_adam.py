@@ -15,14 +15,11 @@ from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..samplers import ChainRNG, Slab
-from ._base import BaseSystemIdentifier
+from ._base import BaseSystemIdentifier, Experiments, Identification
 from ._chains import problem_of
 from ._descent import BinaryEntries, DescentSettings, StrengthEntries, maximise_likelihood
 from ._edge_scores import EdgeScores, cross_fit, read_edges
-from ._edge_weights import SLABS, check_edge_weights, weight_matrices
-from ._estimates import refit_theta
-from ._following import FitFollower, has_callbacks
-from ._result import Experiments, Identification
+from ._estimates import SLABS, FitFollower, check_edge_weights, has_callbacks, refit_theta, weight_matrices
 
 __all__ = ["AdamSystemIdentifier"]
 

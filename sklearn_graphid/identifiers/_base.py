@@ -1,4 +1,4 @@
-"""What all identifiers share: one `fit`, and what a fitted graph and theta are good for."""
+"""The base class of identifiers: `fit`, what it passes on, and the methods of a fitted graph and theta."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._utils._findings import Finding
 from .._utils._libraries import CallbackSupportMixin, fit_context, require_pandas, shown_progress, with_callbacks
 from .._utils._numbers import FloatArray, check_integer
 from .._utils._torch import torch_threads
@@ -34,16 +36,108 @@ from ._columns import (
     warn_of_doubtful_data,
     warn_of_unnamed_columns,
 )
-from ._result import Experiments, Identification
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
-__all__ = ["BaseSystemIdentifier", "restore_on_failure"]
+__all__ = ["BaseSystemIdentifier", "Experiments", "Identification"]
+
+# Fitted attributes that hold theta, and those that say how uncertain it is; parameters are their last axis.
+_OF_THETA = ("theta_", "theta_refitted_", "theta_samples_")
+_SPREAD_OF_THETA = ("theta_std_", "theta_standard_error_")
 
 
-def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Experiments:
+    """Validated arguments of `fit`: numbers in the order of X's columns."""
+
+    inputs: FloatArray  # (experiments, nodes)
+    outputs: FloatArray  # (experiments, nodes), nan where nothing was measured
+    known: KnownEdges
+    filter: GraphFilter  # a copy, so that later changes to the parameter leave the fit alone
+    given: dict[str, Any]  # "X" and "y" as they came, for callbacks that score
+    input_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the inputs, where nodes have offsets
+    output_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the outputs
+
+    def centred(self) -> Experiments:
+        """Subtract each node's mean from inputs and outputs; with offsets, a linear filter loses nothing by it."""
+        n_measured = (~np.isnan(self.outputs)).sum(0)
+        input_mean = self.inputs.mean(0)
+        output_mean = np.nansum(self.outputs, axis=0) / np.maximum(n_measured, 1)
+        # What is constant has a mean that may differ from it by rounding, which is no signal.
+        is_constant = np.ptp(self.inputs, axis=0) == 0
+        inputs, outputs = np.where(is_constant, 0.0, self.inputs - input_mean), self.outputs - output_mean
+        return replace(self, inputs=inputs, outputs=outputs, input_mean=input_mean, output_mean=output_mean)
+
+    def name_of_row(self, row: int) -> Any:
+        """The label of an experiment in the index of X or Y, or its number."""
+        for table in (self.given.get("X"), self.given.get("y")):
+            index: Any = getattr(table, "index", None)
+            # Lists have a method of this name, and the labels that pandas gives by default are numbers.
+            if hasattr(index, "has_duplicates") and type(index).__name__ != "RangeIndex":
+                return index[row]
+        return row
+
+    def name_of_node(self, node: int) -> Any:
+        """The name of a node, or its number."""
+        return node if self.known.names is None else self.known.names[node]
+
+    @property
+    def n_measured(self) -> int:
+        """Number of outputs that were measured."""
+        return int((~np.isnan(self.outputs)).sum())
+
+    @property
+    def output_power(self) -> float:
+        """Mean square of the measured outputs; infinite where they are beyond 1e154."""
+        with np.errstate(over="ignore"):
+            return float(np.nanmean(self.outputs**2))
+
+
+@dataclass(frozen=True)
+class Identification:
+    """Result of an identifier: a field `name` becomes the fitted attribute `name_`."""
+
+    edge_probabilities: FloatArray  # (nodes, nodes)
+    adjacency: npt.NDArray[np.int64]  # (nodes, nodes)
+    theta: FloatArray  # (parameters,)
+    noise_std: float
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    weights: FloatArray | None = None  # (nodes, nodes), where edges have strengths
+    weights_std: FloatArray | None = None  # (nodes, nodes), where strengths have a known spread
+    findings: tuple[Finding, ...] = ()
+    further: dict[str, Any] = field(default_factory=dict)  # fitted attributes of one method, by their full names
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The graph as a filter takes it: strengths, or zeros and ones where edges have none."""
+        return self.adjacency.astype(np.float64) if self.weights is None else self.weights
+
+    def attributes(self, experiments: Experiments) -> dict[str, Any]:
+        """Fitted attributes by name. Fixed parameters are as they were given, not as single precision has them."""
+        found = {
+            "known_edges_": experiments.known,
+            "filter_": experiments.filter,
+            "edge_probabilities_": self.edge_probabilities,
+            "adjacency_": self.adjacency,
+            "theta_": self.theta,
+            "noise_std_": self.noise_std,
+            "diagnostics_": self.diagnostics,
+            "_edge_weights": self.weights,
+            "_edge_weights_std": self.weights_std,
+            "_findings": self.findings,
+            **self.further,
+        }
+        fixed = experiments.filter.fixed_values()
+        for name in found.keys() & {*_OF_THETA, *_SPREAD_OF_THETA}:
+            found[name] = found[name].copy()
+            for place, value in fixed.items():
+                found[name][..., place] = 0.0 if name in _SPREAD_OF_THETA else value
+        return found
+
+
+def _restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Make a fit that fails leave the estimator as it was."""
 
     @functools.wraps(fit)
@@ -64,8 +158,8 @@ def restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
 class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, ABC):
     """Base class of identifiers. Rows of X and Y are experiments, and columns are nodes.
 
-    A subclass implements `_identify`, which turns validated experiments into an `Identification`, and has the
-    parameters `filter` and `observed_nodes`. It inherits `fit`, `predict`, `score`, `sample`, `report` and the tables.
+    A subclass has the parameters `filter` and `observed_nodes`, and implements `_identify`, which turns validated
+    `Experiments` into an `Identification`.
 
     Attributes
     ----------
@@ -146,27 +240,24 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=False)
-    @restore_on_failure
+    @_restore_on_failure
     def fit(self, X: Any, Y: Any, known_mask: Any = None, known_adjacency: Any = None) -> Self:
         """Identify graph and filter parameters from experiments.
 
-        If X, Y and the known pairs carry names of nodes, they are matched by name, and names that do not match raise an
-        error. If only one of two has names, they are matched by position. The same holds for the rows of X and Y: the
-        labels of a pandas index are names of experiments, unless they are those that pandas gives by default.
+        X, Y and the known pairs are matched by the names of nodes if they have any, and otherwise by position; names
+        that do not match raise an error. In the same way rows are matched by the labels of a pandas index.
 
         Parameters
         ----------
         X : array-like of shape (n_experiments, n_nodes)
             Inputs: one row per experiment, one column per node.
         Y : array-like of shape (n_experiments, n_nodes), (n_experiments, n_outputs) or (n_experiments,)
-            Outputs, with nan or a mask for values that were not measured. If there are fewer columns than nodes, see
-            `observed_nodes`.
+            Outputs, with nan or a mask where nothing was measured; for fewer columns than nodes see `observed_nodes`.
         known_mask : KnownEdges, array of shape (n_nodes, n_nodes) or None, default=None
-            The known pairs of the graph: a `KnownEdges`; an array with 0 or 1 for known pairs and nan for unknown ones;
-            or a boolean array (True = known) together with `known_adjacency`. None: no pair is known.
+            The known pairs: a `KnownEdges`; an array with 0 or 1 for known pairs and nan for unknown ones; or a boolean
+            array (True = known) together with `known_adjacency`. None: no pair is known.
         known_adjacency : array, sparse matrix, DataFrame or networkx graph, default=None
-            The graph, of which the pairs are used where a boolean `known_mask` is True. In a directed graph, an edge
-            from source to target is at [target, source].
+            The graph, used where a boolean `known_mask` is True. A directed edge is at [target, source].
 
         Returns
         -------
@@ -329,16 +420,14 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         """How well outputs are predicted: R2 over all measured outputs.
 
         It is 1 - (sum of squared residuals) / (sum of squared deviations from each node's mean), both over all nodes
-        together, so that nodes whose outputs vary more count more. With few experiments, a mean of the R2 of each node
-        would be dominated by nodes whose outputs happen to vary little, and would not distinguish between filters.
+        together, because with few experiments a mean over nodes would be dominated by those that vary little.
 
         Parameters
         ----------
         X : array-like of shape (n_experiments, n_nodes)
             Inputs.
         y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs, with nan for values that were not measured. Named columns are matched with those of Y at fit,
-            and rows with those of X by the labels of a pandas index.
+            Outputs, with nan where nothing was measured; matched by names as at fit.
         sample_weight : array-like of shape (n_experiments,), default=None
             Weights of the experiments.
 
@@ -359,9 +448,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         Returns
         -------
         networkx.Graph or networkx.DiGraph
-            Nodes have the names in `node_names_`. Edges have the attributes `probability`, `known` and, if edges have
-            strengths, `weight`. An edge of a directed graph goes from its source to its target; the output of the
-            target depends on the input of the source.
+            Nodes have the names in `node_names_`; edges have the attributes `probability`, `known` and, if edges have
+            strengths, `weight`. The output of a directed edge's target depends on the input of its source.
         """
         check_is_fitted(self)
         names = self.node_names_
@@ -390,10 +478,9 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         Returns
         -------
         DataFrame
-            One row per pair (per ordered pair of a directed graph), most probable edge first, with the columns `source`
-            and `target` (nodes named as in `to_networkx`), `probability`, `monte_carlo_error` (its standard error over
-            chains; missing if the method has no chains) and `known`. If edges have strengths, also `weight` and, for
-            methods that sample, its standard deviation `weight_std`, which is zero for pairs without an edge.
+            One row per pair, most probable edge first, with the columns `source`, `target`, `probability`,
+            `monte_carlo_error` (its standard error over chains; nan if the method has none) and `known`; if edges have
+            strengths also `weight` and, for methods that sample, its standard deviation `weight_std`.
         """
         check_is_fitted(self)
         require_pandas("to_pandas_edgelist")
@@ -423,12 +510,12 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write the data, the result and how far to trust it to one HTML page.
 
-        The page contains its figures and can be read offline. It needs matplotlib (the extra `plot`).
+        The page contains its figures; it needs matplotlib (the extra `plot`).
 
         Parameters
         ----------
         path : str or Path
-            The file to write. An existing file is replaced. Its folder must exist.
+            The file to write or replace, in a folder that exists.
         title : str or None, default=None
             The heading of the page; None: "An identified graph".
 

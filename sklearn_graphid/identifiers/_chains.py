@@ -38,10 +38,10 @@ from ..samplers import (
     run_kernels,
     trust_of,
 )
+from ._base import Experiments
 from ._draws import ChainDraws
 from ._fit_quality import rows_without_copies
 from ._noise import NoiseLevels
-from ._result import Experiments
 from ._resume import ChainStart
 
 __all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "check_memory", "expected_seconds", "run_chains"]

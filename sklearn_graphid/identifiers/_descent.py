@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..samplers import AdamState, ChainRNG, Problem, Slab, adam_step, fit_theta, initial_state
-from ._following import FitFollower
+from ._estimates import FitFollower
 
 __all__ = ["BinaryEntries", "DescentSettings", "Entries", "Optimum", "StrengthEntries", "maximise_likelihood"]
 

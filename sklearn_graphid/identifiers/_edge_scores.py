@@ -25,8 +25,7 @@ from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import Problem, fit_theta
-from ._base import BaseSystemIdentifier
-from ._result import Experiments, Identification
+from ._base import BaseSystemIdentifier, Experiments, Identification
 
 __all__ = [
     "LARGEST_PENALTY",

@@ -18,7 +18,7 @@ from scipy import stats
 
 from .._utils._findings import Finding, number
 from .._utils._numbers import FloatArray
-from ._result import Experiments
+from ._base import Experiments
 
 __all__ = [
     "LargestResidual",

@@ -38,16 +38,22 @@ from ..samplers import (
     weighted_sweeps,
 )
 from ._arviz import to_inference_data
-from ._base import BaseSystemIdentifier
+from ._base import BaseSystemIdentifier, Experiments, Identification
 from ._chains import Reader, SamplingTask, batches_of, check_memory, expected_seconds, run_chains
 from ._draws import ChainDraws, finite_chains
-from ._edge_weights import SLABS, check_edge_weights, warn_of_units, weight_intervals, weight_matrices
-from ._estimates import central_interval
-from ._following import FitFollower, has_callbacks
+from ._estimates import (
+    SLABS,
+    FitFollower,
+    central_interval,
+    check_edge_weights,
+    has_callbacks,
+    warn_of_units,
+    weight_intervals,
+    weight_matrices,
+)
 from ._next_experiment import NextExperimentMixin, SystemDraws
 from ._noise import PER_NODE, NoiseLevels, NoiseModel
 from ._posterior_result import explained_task, result_of, was_stopped
-from ._result import Experiments, Identification
 from ._resume import ChainStart, SoughtSystem, has_lost_evidence, start_from
 from ._suspects import WRONG, System, is_suspicious, suspect_finding, suspicion_of
 

@@ -19,10 +19,10 @@ from ..graphs import KnownEdges
 from ..priors import ErdosRenyiPrior, GraphPrior
 from ..priors._trust import trust_findings
 from ..samplers import StrengthsTest, strengths_test, stuck_chains, weights_of_chains
+from ._base import Identification
 from ._chains import SamplingTask
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
-from ._edge_weights import summarize_weights, weight_matrices
-from ._estimates import ThetaRefit, refit_theta
+from ._estimates import ThetaRefit, refit_theta, summarize_weights, weight_matrices
 from ._fit_quality import (
     LargestResidual,
     assess_fit,
@@ -35,7 +35,6 @@ from ._fit_quality import (
     rows_without_copies,
 )
 from ._mixing import diagnose, mixing_findings
-from ._result import Identification
 from ._resume import SoughtSystem
 
 __all__ = ["explained_task", "result_of", "was_stopped"]
@@ -109,9 +108,7 @@ def result_of(
         data_findings(diagnostics, point.furthest, task.experiments, task.has_strengths)
         or fit_findings(diagnostics, noise_std, task.noise.is_given, task.experiments)
     )
-    spread = (
-        summarize_weights(draws.pooled(draws.strengths), known, point.adjacency).std if task.has_strengths else None
-    )
+    spread = summarize_weights(draws.pooled(draws.strengths), known, point.adjacency)[1] if task.has_strengths else None
     return Identification(
         edge_probabilities=probabilities,
         adjacency=point.adjacency,
@@ -206,7 +203,7 @@ def _point_estimate(draws: ChainDraws, task: SamplingTask, kind: str) -> _PointE
     if task.has_strengths and strengths is not None:
         weights = weight_matrices(strengths, known)
     elif task.has_strengths:
-        weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency).mean
+        weights = summarize_weights(draws.pooled(draws.strengths), known, adjacency)[0]
     refit = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
     # Mean strengths and the mean of theta do not go together where only their product matters.
     is_refitted = kind == "best" or (task.has_strengths and strengths is None)

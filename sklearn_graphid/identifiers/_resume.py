@@ -12,7 +12,7 @@ from ..filters import GraphFilter
 from ..graphs import KnownEdges
 from ..graphs._names import Names
 from ._draws import ChainDraws
-from ._edge_weights import free_pairs, weight_matrices
+from ._estimates import free_pairs, weight_matrices
 
 __all__ = ["ChainStart", "SoughtSystem", "has_lost_evidence", "start_from"]
 

@@ -40,8 +40,7 @@ from ..samplers import (
 )
 from ._chains import BATCH, SamplingTask, batches_of, run_chains
 from ._draws import ChainDraws, finite_chains, joined_draws, selected_chains
-from ._edge_weights import weight_matrices
-from ._estimates import refit_theta
+from ._estimates import refit_theta, weight_matrices
 from ._fit_quality import assess_fit, data_findings, fit_findings, largest_residual, offset_p_value
 from ._noise import NoiseLevels
 from ._resume import start_from

@@ -12,7 +12,7 @@ from sklearn_graphid import AdamSystemIdentifier, KnownEdges
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers._descent import BinaryEntries, DescentSettings, StrengthEntries, maximise_likelihood
-from sklearn_graphid.identifiers._edge_weights import SLABS
+from sklearn_graphid.identifiers._estimates import SLABS
 from sklearn_graphid.samplers import ChainRNG, Problem
 
 N_NODES = 10

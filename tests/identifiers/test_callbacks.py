@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_graphid import AdamSystemIdentifier, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import make_system
-from sklearn_graphid.identifiers import _following
+from sklearn_graphid.identifiers import _estimates
 
 BRIEF = {"n_chains": 4, "n_levels": 3, "n_steps": 2, "n_sweeps": 4, "random_state": 0}
 IDENTIFIERS = {
@@ -118,7 +118,7 @@ def test_nobody_is_asked_where_nobody_follows(identifier, ring_known, ring_exper
     def fail(*arguments):
         raise AssertionError("a step was told to nobody")
 
-    monkeypatch.setattr(_following.FitFollower, "__init__", fail)
+    monkeypatch.setattr(_estimates.FitFollower, "__init__", fail)
     identifier.fit(*ring_experiments, ring_known)
 
 

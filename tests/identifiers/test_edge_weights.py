@@ -29,7 +29,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.filters import ARMAFilter, CallableFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers import GraphicalLassoIdentifier, RobustFilterIdentifier, _chains
-from sklearn_graphid.identifiers._edge_weights import summarize_weights, weight_intervals
+from sklearn_graphid.identifiers._estimates import summarize_weights, weight_intervals
 
 N_NODES = 8
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(N_NODES, 4, 0.3, seed=0))
@@ -480,7 +480,7 @@ def test_every_edge_has_a_weight_and_those_of_one_draw_no_interval():
     known = KnownEdges(np.eye(3, dtype=bool), np.zeros((3, 3)))
     strengths = np.array([[2.0, 3.0, 0.0], [4.0, 0.0, 0.0]])
     complete = 1 - np.eye(3, dtype=int)
-    weights = summarize_weights(strengths, known, complete).mean
+    weights = summarize_weights(strengths, known, complete)[0]
     np.testing.assert_allclose(weights[np.triu_indices(3, 1)], [3.0, 3.0, np.median([2.0, 3.0, 4.0])])
     ends = weight_intervals(strengths, known, complete, 0.5)
     np.testing.assert_allclose(ends[0, 1], np.quantile([2.0, 4.0], [0.25, 0.75]))
