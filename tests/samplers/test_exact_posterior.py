@@ -61,7 +61,7 @@ class Question:
     hidden_nodes: list[int] = field(default_factory=list)
     seed: int = 1
     temperature: float = 1.0
-    n_chains: int = 2000
+    n_chains: int = 500
     directed: bool = False  # pairs (i, j) are then entries of the matrix
     offset: list[float] | None = None  # of the outputs of every node, which is told to be unknown
     outliers: dict[tuple[int, int], float] = field(default_factory=dict)  # what is added to outputs
@@ -164,14 +164,12 @@ DIFFUSION = {
     "n_nodes": 5,
     "n_experiments": 6,
     "input_scale": 5.0,
-    "n_chains": 1000,
 }
 # Entries of the matrix. Of nodes 0 and 2 one direction is known and the other is not, and so of 1 and 3.
 ONE_WAY = {
     "edges": [(0, 1), (1, 2), (2, 0), (3, 2), (1, 3)],
     "known_pairs": [(0, 1), (1, 0), (2, 1), (2, 0), (0, 3), (3, 0), (1, 3)],
     "directed": True,
-    "n_chains": 1000,
 }
 ONE_WAY_BLOCKS = StochasticBlockPrior([0, 0, 1, 1], [[0.6, 0.15], [0.4, 0.3]], directed=True)
 HOUSE = {"edges": [*PATH, (0, 3), (1, 3)], "known_pairs": [(0, 1), (1, 2), (2, 4)], "n_nodes": 5}
@@ -199,6 +197,7 @@ QUESTIONS = {
         prior=ErdosRenyiPrior(),
         noise_std=None,
         n_experiments=4,
+        n_chains=2000,
         edge_prior=upper_probabilities([0.5, 0.5, 0.9, 0.5, 0.5, 0.2, 0.1, 0.5, 0.7, 0.5]),
         **HOUSE,
     ),
@@ -223,7 +222,7 @@ QUESTIONS = {
     "heat": Question(prior=ErdosRenyiPrior(0.3), **DIFFUSION),
     "fixed-coefficient": Question(PolynomialFilter(2, fixed={"theta_1": 0.4}), [0.5, 0.4, 0.2], prior=BLOCKS, **HOUSE),
     "fixed-coefficient-unknown-noise": Question(
-        PolynomialFilter(1, fixed={"theta_0": 0.5}), [0.5, 0.4], prior=BLOCKS, noise_std=None, n_chains=1000, **HOUSE
+        PolynomialFilter(1, fixed={"theta_0": 0.5}), [0.5, 0.4], prior=BLOCKS, noise_std=None, **HOUSE
     ),
     "fixed-time": Question(
         prior=ErdosRenyiPrior(0.3), noise_std=None, **{**DIFFUSION, "filter": HeatDiffusionFilter(fixed={"theta": 0.1})}
@@ -308,14 +307,19 @@ def marginal_tolerance(n_chains):
     """Five standard errors of the mean over independent chains.
 
     A chain's share in an edge probability has a standard deviation of at most 0.35 (measured, all questions), which
-    makes 0.039 for 2,000 chains. There are 72 marginals: one false alarm in 24,000 runs.
+    makes 0.078 for 500 chains.
     """
     return 5 * 0.35 / np.sqrt(n_chains)
 
 
 def test_edge_marginals_match_enumeration(answered):
+    """Five standard errors, by the spread of the independent chains: for 140 marginals, one false alarm in 12,000 runs.
+
+    Where next to no chain has an edge, that spread is not known well, and 0.005 is allowed besides.
+    """
     question, exact, identifier = answered
-    assert marginal_errors(question, exact, identifier).max() < marginal_tolerance(question.n_chains)
+    error = identifier._draws.edge_probability.std(0) / np.sqrt(question.n_chains)
+    assert (marginal_errors(question, exact, identifier) < 5 * error + 0.005).all()
 
 
 def test_law_of_the_sampled_graphs_matches_enumeration(answered):
@@ -328,7 +332,7 @@ def test_law_of_the_sampled_graphs_matches_enumeration(answered):
     frequencies = np.bincount(numbers, minlength=len(exact.bits)) / n
     distance = 0.5 * np.abs(frequencies - exact.probability).sum()
     # By Jensen's inequality the mean is at most `expected`; by McDiarmid's, the distance is t beyond its mean with
-    # probability at most exp(-2 n t^2), here exp(-15): one false alarm in 320,000 runs for ten questions.
+    # probability at most exp(-2 n t^2), here exp(-15): one false alarm in 120,000 runs for 26 questions.
     expected = 0.5 * np.sqrt(exact.probability * (1 - exact.probability) / n).sum()
     assert distance < expected + np.sqrt(15 / (2 * n))
 
@@ -356,13 +360,13 @@ def test_temperature_is_the_inverse_power_of_the_posterior(order):
 def test_default_schedule_matches_enumeration():
     """A chain's share in a marginal varies by less than 0.38 (measured)."""
     question = QUESTIONS["independent-pairs"]
-    errors = marginal_errors(question, exact_posterior(question), fit(question, n_chains=1000, schedule={}))
-    assert errors.max() < 5 * 0.38 / np.sqrt(1000)  # one false alarm in 350,000 runs
+    errors = marginal_errors(question, exact_posterior(question), fit(question, schedule={}))
+    assert errors.max() < 5 * 0.38 / np.sqrt(question.n_chains)  # one false alarm in 350,000 runs
 
 
 def test_default_settings_mix_where_graph_and_theta_depend_on_one_another():
     """A second-order polynomial with twice the signal of the question above. The default schedule is enough."""
-    question = Question(PolynomialFilter(2), [0.5, 0.4, 0.2], prior=BLOCKS, n_chains=1000, **HOUSE)
+    question = Question(PolynomialFilter(2), [0.5, 0.4, 0.2], prior=BLOCKS, **HOUSE)
     errors = marginal_errors(question, exact_posterior(question), fit(question, schedule={}))
     assert errors.max() < marginal_tolerance(question.n_chains)
 
