@@ -9,7 +9,9 @@ from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
+from ._edge_changes import EdgeChanges, same_in_all_experiments
 from ._polynomial import _combine, krylov, polynomial_pullback
+from ._tables import InverseChanges
 
 __all__ = ["ARMAFilter"]
 
@@ -103,6 +105,32 @@ class ARMAFilter(GraphFilter):
         shifted_outputs = krylov(adjacency, outputs, self.ar_order)
         columns = [_solve(matrix, s) for s in shifted_inputs] + [-_solve(matrix, s) for s in shifted_outputs[1:]]
         return outputs, torch.stack(columns, dim=-1)
+
+    def edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        return self._changes(adjacency, theta, signals, targets, measured, directed=False)
+
+    def directed_edge_changes(
+        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+    ) -> EdgeChanges:
+        return self._changes(adjacency, theta, signals, targets, measured, directed=True)
+
+    def _changes(
+        self,
+        adjacency: Tensor,
+        theta: Tensor,
+        signals: Tensor,
+        targets: Tensor,
+        measured: Tensor | None,
+        directed: bool,
+    ) -> EdgeChanges:
+        of_nodes = None if measured is None else same_in_all_experiments(measured)
+        if (self.ar_order, self.ma_order) != (1, 0) or (measured is not None and of_nodes is None):
+            return super().edge_changes(adjacency, theta, signals, targets, measured)
+        numerator, denominator = self._split(theta.double())
+        inverse = torch.linalg.inv_ex(self._denominator_matrix(adjacency.double(), denominator)).inverse
+        return InverseChanges(inverse, denominator[:, 1], numerator, signals, targets, of_nodes, directed=directed)
 
     def _split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         numerator = theta[:, : self.ma_order + 1]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -32,7 +32,6 @@ __all__ = [
     "NodeDerivatives",
     "RankOneDerivatives",
     "RecomputedChanges",
-    "difference",
     "nodes_of",
 ]
 
@@ -194,7 +193,6 @@ class EdgeChanges(ABC):
     tensor([[[0., 3.]]], dtype=torch.float64)
     """
 
-    tables: ClassVar[tuple[str, ...]]  # names of the tensors (chains, ...) that `make` changes, moments apart
     moments: Moments  # (chains, ...) of the graphs as they are
     n_numbers: int  # that the answer for one change takes: how many are asked for at once depends on it
 
@@ -230,28 +228,17 @@ class EdgeChanges(ABC):
         moments = self.moments_after(rows[:, None], columns[:, None], amounts[:, None])
         self.make(rows, columns, amounts, Moments(*(part[:, 0] for part in moments)))
 
+    @abstractmethod
     def copy(self) -> Self:
         """Return a copy that can be changed independently."""
-        other = copy.copy(self)
-        for name in self.tables:
-            table = getattr(self, name)
-            setattr(other, name, None if table is None else table.clone())
-        return other
 
+    @abstractmethod
     def take_over(self, other: Self, chains: Tensor) -> None:
         """Take over the graphs of a changed copy, for the chains with the given indices."""
-        for name in self.tables:
-            table = getattr(self, name)
-            if table is not None:  # one that has not been asked for yet will be made of the others
-                table[chains] = getattr(other, name)[chains]
-        parts = zip(self.moments, other.moments, strict=True)
-        self.moments = Moments(*(mine.index_copy(0, chains, new[chains]) for mine, new in parts))
 
 
 class RecomputedChanges(EdgeChanges):
     """The answers of any filter, by filtering the signals anew with every changed graph."""
-
-    tables = ("_adjacency",)
 
     def __init__(
         self,
@@ -294,6 +281,16 @@ class RecomputedChanges(EdgeChanges):
         self._adjacency[chains, rows, columns] += amounts[:, None].to(self._adjacency.dtype)
         self.moments = moments
 
+    def copy(self) -> Self:
+        other = copy.copy(self)
+        other._adjacency = self._adjacency.clone()
+        return other
+
+    def take_over(self, other: Self, chains: Tensor) -> None:
+        self._adjacency[chains] = other._adjacency[chains]
+        parts = zip(self.moments, other.moments, strict=True)
+        self.moments = Moments(*(mine.index_copy(0, chains, new[chains]) for mine, new in parts))
+
     def _outputs_after(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
         graphs = changed_graphs(self._adjacency, rows, columns, amounts).flatten(0, 1)
         if not len(graphs):  # a filter of the user's need not know what to do with none
@@ -321,8 +318,3 @@ class RecomputedChanges(EdgeChanges):
 def nodes_of(rows: Tensor, columns: Tensor) -> Tensor:
     """The two nodes (..., 2) of pairs, from their entries (..., entries)."""
     return torch.stack([rows[..., 0], columns[..., 0]], -1)
-
-
-def difference(values: Tensor, chains: Tensor, nodes: Tensor) -> Tensor:
-    """What values (chains, nodes, ...) hold at the first of two nodes, minus what they hold at the second."""
-    return values[chains, nodes[..., 0]] - values[chains, nodes[..., 1]]

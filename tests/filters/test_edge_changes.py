@@ -9,7 +9,7 @@ from scipy import linalg
 
 from sklearn_graphid.filters import ARMAFilter, HeatDiffusionFilter, Moments, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.filters._edge_changes import DenseDerivatives, NodeDerivatives, RecomputedChanges
-from sklearn_graphid.filters._heat import _POLES, _WEIGHTS
+from sklearn_graphid.filters._tables import HEAT_POLES, HEAT_WEIGHTS
 from sklearn_graphid.graphs import EdgeSpace, KnownEdges
 
 N_CHAINS, N_CHANGES, N_NODES, N_EXPERIMENTS = 3, 15, 9, 4
@@ -19,6 +19,7 @@ UNDIRECTED = [
     HeatDiffusionFilter(),
     HeatDiffusionFilter("normalized"),
     ARMAFilter(),
+    ARMAFilter(1, 0),
     SteadyStateFilter(),
     SteadyStateFilter(ground=2),
     SteadyStateFilter(leak=0.3),
@@ -26,6 +27,7 @@ UNDIRECTED = [
 DIRECTED = [filter for filter in UNDIRECTED if "normalized" not in str(filter) and str(filter) != "SteadyStateFilter()"]
 # Filters that treat nodes of different noise in a way of their own, and one that goes the common way.
 NODES_DIFFER = [(filter, False) for filter in UNDIRECTED if isinstance(filter, SteadyStateFilter)]
+NODES_DIFFER += [(ARMAFilter(1, 0), directed) for directed in (False, True)]
 NODES_DIFFER += [(PolynomialFilter(1), False), (HeatDiffusionFilter(), False), (SteadyStateFilter(leak=0.3), True)]
 CASES = [(filter, False) for filter in UNDIRECTED] + [(filter, True) for filter in DIRECTED]
 
@@ -123,21 +125,23 @@ def test_changes_of_outputs_are_those_of_the_changed_graphs(filter, directed):
 @pytest.mark.parametrize("filter", UNDIRECTED, ids=str)
 def test_tables_are_kept_where_they_can_be(filter):
     """Or a rewrite that lost them would still be right, and slow."""
-    has_table = not isinstance(filter, ARMAFilter)
+    has_table = not isinstance(filter, ARMAFilter) or filter.ma_order == 0
     has_table = has_table and "normalized" not in str(filter) and getattr(filter, "order", 0) < 3
     assert isinstance(Case(filter, directed=False).changes(), RecomputedChanges) == (not has_table)
     of_nodes = torch.linspace(0.5, 2.0, N_NODES).expand(N_EXPERIMENTS, -1)
-    has_table_of_nodes = isinstance(filter, SteadyStateFilter)
+    has_table_of_nodes = isinstance(filter, SteadyStateFilter) or getattr(filter, "ma_order", 1) == 0
     assert isinstance(Case(filter, directed=False).changes(of_nodes), RecomputedChanges) == (not has_table_of_nodes)
 
 
 def test_a_sum_of_four_resolvents_is_the_exponential():
     """At all sizes that matter, and for a matrix as scipy has it."""
     x = np.concatenate([[0.0], np.logspace(-6, 5, 2000)])
-    found = sum((weight / (x + pole)).real for weight, pole in zip(_WEIGHTS, _POLES, strict=True))
+    found = sum((weight / (x + pole)).real for weight, pole in zip(HEAT_WEIGHTS, HEAT_POLES, strict=True))
     np.testing.assert_allclose(found, np.exp(-x), atol=3e-8)
     matrix = np.cov(np.random.default_rng(0).normal(size=(6, 20)))
-    resolvents = (weight * linalg.inv(matrix + pole * np.eye(6)) for weight, pole in zip(_WEIGHTS, _POLES, strict=True))
+    resolvents = (
+        weight * linalg.inv(matrix + pole * np.eye(6)) for weight, pole in zip(HEAT_WEIGHTS, HEAT_POLES, strict=True)
+    )
     np.testing.assert_allclose(sum(resolvents).real, linalg.expm(-matrix), atol=1e-7)
 
 
