@@ -1,13 +1,14 @@
-"""Code shared by identifiers that rank pairs: from a score for every pair to a graph, its probabilities and theta.
+"""Base class of identifiers that rank pairs: from a score for every pair to a graph, its probabilities and theta.
 
-A method gives every pair of nodes a number that is larger if an edge is more plausible, and nan if the data do not
-inform about the pair. If edges and non-edges are known, a cut is learned from their scores.
+A score is larger if an edge is more plausible, and nan if the data do not inform about the pair. If edges and non-edges
+are known, a cut is learned from their scores.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -28,33 +29,34 @@ from ..samplers import Problem, fit_theta
 from ._base import BaseSystemIdentifier, Experiments, Identification
 
 __all__ = [
-    "LARGEST_PENALTY",
+    "PENALTY",
+    "PENALTY_ABOVE_ZERO",
     "BoolArray",
     "EdgeReading",
     "EdgeScoreIdentifier",
     "EdgeScores",
-    "FilterFit",
     "cross_fit",
     "fit_filter",
     "largest_f1_cut",
     "platt_scaling",
     "read_edges",
     "two_means_cut",
-    "unit_scale",
 ]
 
 BoolArray = npt.NDArray[np.bool_]
 
 # Inputs and outputs have unit mean square where penalties are used, and a larger penalty would leave nothing of them in
 # double precision.
-LARGEST_PENALTY = 1e30
+_LARGEST_PENALTY = 1e30
+PENALTY = NumberInterval(Real, 0, _LARGEST_PENALTY, closed="both")
+PENALTY_ABOVE_ZERO = NumberInterval(Real, 0, _LARGEST_PENALTY, closed="right")
 _N_FOLDS = 5
 # A few are enough for two coefficients of a convex function.
 _MAX_NEWTON_STEPS = 100
 
 
 class EdgeScores(NamedTuple):
-    """A number for every pair, and what is worth telling about how it was found."""
+    """A score for every pair, and diagnostics of the method that found them."""
 
     matrix: FloatArray  # (nodes, nodes), symmetric, larger where an edge is more plausible, nan where nothing is said
     diagnostics: dict[str, Any]
@@ -65,7 +67,7 @@ class EdgeScores(NamedTuple):
 
 
 class EdgeReading(NamedTuple):
-    """What the scores say of the unknown pairs."""
+    """Edges among the unknown pairs, and their probabilities."""
 
     edges: BoolArray  # (unknown pairs,)
     probabilities: FloatArray  # (unknown pairs,)
@@ -77,12 +79,9 @@ def largest_f1_cut(scores: FloatArray, is_edge: BoolArray) -> float:
     """The cut with the largest F1 score, halfway between two scores; the highest of several that are as good."""
     order = np.argsort(-scores, kind="stable")
     ranked = np.append(scores[order], -np.inf)
-    n_found = np.cumsum(is_edge[order])
-    f1 = 2 * n_found / (np.arange(1, len(order) + 1) + is_edge.sum())
+    f1 = 2 * np.cumsum(is_edge[order]) / (np.arange(1, len(order) + 1) + is_edge.sum())
     # No cut goes between pairs of equal score.
     best = int(np.where(ranked[:-1] > ranked[1:], f1, -1.0).argmax())
-    if best + 1 == len(order):
-        return -np.inf
     return float(ranked[best] + ranked[best + 1]) / 2
 
 
@@ -108,70 +107,43 @@ def platt_scaling(scores: FloatArray, is_edge: BoolArray) -> tuple[float, float]
     """Slope, at least 0, and intercept of the log-odds of an edge as a function of its score (Platt 1999).
 
     Platt's targets, (n + 1) / (n + 2) instead of 1 for n edges and likewise for the non-edges, keep the slope finite
-    where a cut separates the two.
+    where a cut separates the two. The cross-entropy is minimised by Newton's method, as scikit-learn's solvers warn
+    where the line search has nothing left to gain but rounding.
     """
-    n_edges, n_pairs = int(is_edge.sum()), len(is_edge)
+    n_edges, n_pairs, spread = int(is_edge.sum()), len(is_edge), scores.std()
     targets = np.where(is_edge, (n_edges + 1) / (n_edges + 2), 1 / (n_pairs - n_edges + 2))
     flat = 0.0, float(logit(targets.mean()))
-    spread = scores.std()
     if spread == 0:
         return flat
-    standardised = (scores - scores.mean()) / spread
-    standard_slope, standard_intercept = _logistic_fit(standardised, targets, np.array(flat))
-    slope = float(standard_slope / spread)
-    if slope <= 0:  # a larger score is no sign of an edge here
-        return flat
-    return slope, float(standard_intercept - slope * scores.mean())
-
-
-def _logistic_fit(feature: FloatArray, targets: FloatArray, start: FloatArray) -> FloatArray:
-    """Slope and intercept of least cross-entropy with targets strictly between 0 and 1, by Newton's method.
-
-    scikit-learn's solvers warn where the line search has nothing left to gain but rounding, as with scores of two
-    values only.
-    """
-    design = np.stack([feature, np.ones_like(feature)])
+    design = np.stack([(scores - scores.mean()) / spread, np.ones_like(scores)])
 
     def loss(coefficients: FloatArray) -> float:
         log_odds = coefficients @ design
         return float((np.logaddexp(0.0, log_odds) - targets * log_odds).sum())
 
-    coefficients, value = start, loss(start)
+    coefficients, value = np.array(flat), loss(np.array(flat))
     for _ in range(_MAX_NEWTON_STEPS):
         probabilities = expit(coefficients @ design)
         gradient = design @ (probabilities - targets)
-        if np.abs(gradient).max() <= 1e-12 * len(targets):
+        if np.abs(gradient).max() <= 1e-12 * n_pairs:
             break
-        curvature = design * (probabilities * (1 - probabilities)) @ design.T
-        step = np.linalg.solve(curvature, gradient)
-        moved = loss(coefficients - step)
-        while moved > value and np.abs(step).max() > 1e-15:
+        step = np.linalg.solve(design * (probabilities * (1 - probabilities)) @ design.T, gradient)
+        while (moved := loss(coefficients - step)) > value and np.abs(step).max() > 1e-15:
             step = step / 2
-            moved = loss(coefficients - step)
         if moved > value:
             break
         coefficients, value = coefficients - step, moved
-    return coefficients
+    slope = float(coefficients[0] / spread)
+    if slope <= 0:  # a larger score is no sign of an edge here
+        return flat
+    return slope, float(coefficients[1] - slope * scores.mean())
 
 
 def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = None) -> EdgeReading:
-    """Read the unknown pairs off a matrix of scores.
+    """Read the unknown pairs off a matrix of scores, as pairs above a cut or above a threshold of probabilities.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_nodes, n_nodes)
-        Scores; nan where the data say nothing.
-    known : KnownEdges
-        What is known. Where it holds edges and non-edges, the cut has the largest F1 score on them and the
-        probabilities are their Platt scaling; elsewhere the scores are cut into two groups, and the probabilities
-        are a logistic curve around the cut, which ranks the pairs and no more.
-    threshold : float or None
-        Take as edges the pairs whose probability is above this, instead of a cut of the scores.
-
-    Returns
-    -------
-    EdgeReading
-        Edges and probabilities of the unknown pairs.
+    Where edges and non-edges are known, the cut has the largest F1 score on them and the probabilities are their Platt
+    scaling. Elsewhere the scores are cut into two groups, and a logistic curve around the cut ranks the pairs.
     """
     scores = matrix[known.unknown_pairs()]
     rows, columns = EdgeSpace.of_mask(known.mask & np.isfinite(matrix), known.directed).ends()
@@ -183,23 +155,17 @@ def read_edges(matrix: FloatArray, known: KnownEdges, threshold: float | None = 
         probabilities = expit(slope * scores + intercept)
         unsaid = (is_edge.sum() + 1) / (len(is_edge) + 2)
     else:
-        cut, probabilities, unsaid = _read_without_examples(scores)
+        said = scores[np.isfinite(scores)]
+        cut, within = two_means_cut(said)
+        # Two values and nothing between them make a step; one value makes no difference.
+        steepness = 1 / max(within, np.finfo(np.float64).tiny)
+        with np.errstate(over="ignore"):
+            probabilities = np.full(scores.shape, 0.5) if np.isinf(cut) else expit(steepness * (scores - cut))
+        unsaid = 0.5 if np.isinf(cut) else float((said > cut).mean())
     probabilities = np.where(np.isnan(scores), unsaid, probabilities)
     if threshold is None:
         return EdgeReading(scores > cut, probabilities, cut, calibrated)
     return EdgeReading(probabilities > threshold, probabilities, np.nan, calibrated)
-
-
-def _read_without_examples(scores: FloatArray) -> tuple[float, FloatArray, float]:
-    said = scores[np.isfinite(scores)]
-    cut, within = two_means_cut(said)
-    if np.isinf(cut):
-        return cut, np.full(scores.shape, 0.5), 0.5
-    # Two values and nothing between them make a step.
-    steepness = 1 / max(within, np.finfo(np.float64).tiny)
-    with np.errstate(over="ignore"):
-        curve: FloatArray = expit(steepness * (scores - cut))
-    return cut, curve, float((said > cut).mean())
 
 
 def cross_fit(scores_given: Callable[[KnownEdges], EdgeScores], known: KnownEdges) -> EdgeScores:
@@ -226,13 +192,6 @@ def cross_fit(scores_given: Callable[[KnownEdges], EdgeScores], known: KnownEdge
     return full._replace(matrix=matrix)
 
 
-class FilterFit(NamedTuple):
-    """The filter's parameters on a given graph."""
-
-    theta: FloatArray
-    noise_std: float  # root mean square of the residuals
-
-
 class _ScaledOutputs(GraphFilter):
     """A filter whose outputs are divided by a number, whatever the outputs do when the inputs are divided by it."""
 
@@ -257,8 +216,10 @@ class _ScaledOutputs(GraphFilter):
         return outputs / self.scale, jacobian / self.scale
 
 
-def fit_filter(inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filter: GraphFilter) -> FilterFit:
-    """Fit theta by least squares, from the ends and the middle of the filter's initial range; the best one stays."""
+def fit_filter(
+    inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filter: GraphFilter
+) -> tuple[FloatArray, float]:
+    """Theta by least squares, from the ends and the middle of the initial range, and the rms of the residuals."""
     everything = KnownEdges(np.ones(matrix.shape, dtype=bool), (matrix != 0).astype(float))
     # Squares of extreme numbers leave the range of floats, so the residuals are scaled. The inputs stay as they are: a
     # filter of the user's need not be linear in them.
@@ -277,28 +238,33 @@ def fit_filter(inputs: FloatArray, outputs: FloatArray, matrix: FloatArray, filt
             "filter's initial range."
         )
     best = int(torch.where(finite, fitted.squares, torch.inf).argmin())
-    noise_std = scale * float((fitted.squares[best] / problem.n_measured).sqrt())
-    return FilterFit(fitted.theta[best].numpy(), noise_std)
+    return fitted.theta[best].numpy(), scale * float((fitted.squares[best] / problem.n_measured).sqrt())
 
 
-def unit_scale(signals: FloatArray) -> float:
-    """The root mean square, so that penalties of what is divided by it have no units; one for zeros."""
+def _root_mean_square(signals: FloatArray) -> float:
+    """The root mean square, without overflow; one for zeros."""
     largest = float(np.nanmax(np.abs(signals)))
-    # Divided first, or squares of extreme numbers would leave the range.
     return largest * float(np.sqrt(np.nanmean((signals / largest) ** 2))) if largest else 1.0
+
+
+def _weights_of_edges(weights: FloatArray, adjacency: FloatArray) -> FloatArray:
+    """Weights of a graph's edges, and zero elsewhere; the median where an edge has none."""
+    said = weights[(adjacency == 1) & (np.nan_to_num(weights) != 0)]
+    usual = float(np.median(said)) if said.size else 1.0
+    return np.where(adjacency == 1, np.where(np.nan_to_num(weights) == 0, usual, weights), 0.0)
 
 
 class EdgeScoreIdentifier(BaseSystemIdentifier):
     """Base class for identifiers that rank pairs by a score and fit theta on the resulting graph.
 
-    A subclass implements `_edge_scores`. A pair is an edge if its score is large, that is above a cut. If edges and
-    non-edges are known, it is the cut with the largest F1 score on them; otherwise it is the cut that splits the pairs
-    into two groups of least variance (Otsu [1]_). theta is then fitted on the graph by least squares, with the inputs.
+    A subclass implements `_edge_scores`. A pair is an edge if its score is above a cut: the one with the largest F1
+    score on the known pairs if edges and non-edges are known, and otherwise the one that splits the pairs into two
+    groups of least variance (Otsu [1]_). theta is then fitted on the graph by least squares.
 
     Parameters
     ----------
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
-        The process, whose parameters theta are fitted. Whether it is also used to find the graph depends on the method.
+        The process, whose parameters theta are fitted.
     threshold : float or None, default=None
         A pair is an edge if its entry of `edge_probabilities_` is above this. If None, the cut described above.
     observed_nodes : {"auto", "all", "leading"} or list of int, default="auto"
@@ -309,21 +275,20 @@ class EdgeScoreIdentifier(BaseSystemIdentifier):
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
         The identified graph, with entries 0 and 1; known pairs are as given.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
-        Logistic regression of the known pairs on their scores (Platt scaling [2]_), applied to the unknown pairs. It
-        is calibrated if known and unknown pairs are alike. If no edges or no non-edges are known, the entries rank the
-        pairs but are not probabilities. Pairs without a score get the share of edges among the known pairs, or the
-        share of pairs above the cut if the known pairs did not set it.
+        Logistic regression on the scores of the known pairs (Platt scaling [2]_), calibrated if known and unknown pairs
+        are alike. If no edges or no non-edges are known, the entries only rank the pairs. Pairs without a score get the
+        share of edges among the known pairs, or of pairs above the cut.
     edge_scores_ : ndarray of shape (n_nodes, n_nodes)
-        The score that the method gives every pair; nan if it gives none.
+        The score of every pair; nan if the method gives none.
     theta_ : ndarray of shape (n_parameters,)
         The filter's parameters.
     noise_std_ : float
         Root mean square of the residuals.
     n_iter_ : int
-        Number of iterations of the method; 1 if it does not iterate.
+        Number of iterations of the method.
     diagnostics_ : dict
-        "cut", the score that separates edges from other pairs; "calibrated", whether the cut was learned from known
-        pairs; and further entries of the method.
+        "cut", the score that separates edges from other pairs; "calibrated", whether it was learned from known pairs;
+        and further entries of the method.
     known_edges_, filter_, node_names_ : KnownEdges, GraphFilter and list
         As in `BaseSystemIdentifier`.
     n_features_in_ : int
@@ -348,40 +313,28 @@ class EdgeScoreIdentifier(BaseSystemIdentifier):
         self.observed_nodes = observed_nodes
 
     @abstractmethod
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
-        """Scores from inputs and outputs (experiments, nodes) of unit rms; nan where nothing was measured."""
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        """Scores from inputs and outputs that have unit mean square."""
 
     def _identify(self, experiments: Experiments) -> Identification:
-        X, outputs, known, filter = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
+        X, Y, known = experiments.inputs, experiments.outputs, experiments.known
         root = self._init_callback_context()
         root.call_on_fit_task_begin(estimator=self)
-        scales = unit_scale(X), unit_scale(outputs)
-        scores = self._edge_scores(X / scales[0], outputs / scales[1], known, filter)
+        x_unit, y_unit = _root_mean_square(X), _root_mean_square(Y)
+        scores = self._edge_scores(replace(experiments, inputs=X / x_unit, outputs=Y / y_unit))
         reading = read_edges(scores.matrix, known, self.threshold)
-        adjacency = known.fill(reading.edges)
-        matrix = adjacency
+        adjacency, weights = known.fill(reading.edges), None
         if scores.weights is not None:
-            in_units_of_the_data = (scales[0] / scales[1]) ** scores.weight_power * scores.weights
-            matrix = _weights_of_edges(in_units_of_the_data, adjacency)
-        fitted = fit_filter(X, outputs, matrix, filter)
-        trouble = (Finding.trouble(scores.warning, ConvergenceWarning),) if scores.warning else ()
+            weights = _weights_of_edges((x_unit / y_unit) ** scores.weight_power * scores.weights, adjacency)
+        theta, noise_std = fit_filter(X, Y, adjacency if weights is None else weights, experiments.filter)
         root.call_on_fit_task_end(estimator=self)
         return Identification(
             edge_probabilities=known.fill(reading.probabilities),
             adjacency=adjacency.astype(np.int64),
-            theta=fitted.theta,
-            noise_std=fitted.noise_std,
+            theta=theta,
+            noise_std=noise_std,
             diagnostics={"cut": reading.cut, "calibrated": reading.calibrated, **scores.diagnostics},
-            weights=None if scores.weights is None else matrix,
-            findings=trouble,
+            weights=weights,
+            findings=(Finding.trouble(scores.warning, ConvergenceWarning),) if scores.warning else (),
             further={"edge_scores_": scores.matrix, "n_iter_": scores.n_iter},
         )
-
-
-def _weights_of_edges(weights: FloatArray, adjacency: FloatArray) -> FloatArray:
-    """Weights of a graph's edges, and zero elsewhere; the median where an edge has none."""
-    said = weights[(adjacency == 1) & (np.nan_to_num(weights) != 0)]
-    usual = float(np.median(said)) if said.size else 1.0
-    return np.where(adjacency == 1, np.where(np.nan_to_num(weights) == 0, usual, weights), 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from sklearn.covariance import graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils._numbers import FloatArray, NumberInterval
-from ..filters import GraphFilter
-from ..graphs import KnownEdges
-from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
+from ._base import Experiments
+from ._edge_scores import PENALTY_ABOVE_ZERO, EdgeScoreIdentifier, EdgeScores
 
 __all__ = ["GraphicalLassoIdentifier", "output_correlation", "partial_correlation"]
 
@@ -30,8 +29,7 @@ _LARGEST_DEFAULT = 0.9
 def output_correlation(outputs: FloatArray, assume_centered: bool) -> FloatArray:
     """Correlations between the outputs of the nodes; nan for nodes whose output never varies or was never measured.
 
-    With gaps every pair of nodes is judged by the rows that have both. As such a matrix can have negative
-    eigenvalues, it is then moved to the nearest one without and scaled back to a unit diagonal.
+    With gaps every pair is judged by the rows that have both, and negative eigenvalues are set to zero.
     """
     measured = ~np.isnan(outputs)
     values = np.where(measured, outputs, 0.0)
@@ -52,11 +50,7 @@ def output_correlation(outputs: FloatArray, assume_centered: bool) -> FloatArray
 
 
 def partial_correlation(correlation: FloatArray, alpha: float, max_iter: int) -> tuple[FloatArray, int, float, str]:
-    """Partial correlations from the graphical lasso's estimate of the inverse.
-
-    Returns them (nodes, nodes) with zeros on the diagonal, the number of iterations, the duality gap, and what to
-    change where the gap stayed open.
-    """
+    """Partial correlations by the graphical lasso, number of iterations, duality gap, and a remedy if it is open."""
     # The lasso draws a seed from numpy's global generator, which it never uses.
     state = np.random.get_state()  # noqa: NPY002
     try:
@@ -97,13 +91,10 @@ class GraphicalLassoIdentifier(EdgeScoreIdentifier):
 
     The graphical lasso (Friedman, Hastie and Tibshirani [1]_, by :func:`sklearn.covariance.graphical_lasso`) finds a
     sparse inverse of the correlation matrix of the outputs. A pair is an edge if the absolute value of its partial
-    correlation is large.
+    correlation is large. Neither inputs, which are assumed to be white noise, nor filter are used to find the graph,
+    and known pairs only set the cut.
 
-    Neither inputs nor filter are used to find the graph: the inputs are assumed to be white noise. Pairs of a node
-    without outputs get no score. The known pairs are not used by the lasso, only to set the cut.
-
-    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
-    means.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
 
     Parameters
     ----------
@@ -122,8 +113,8 @@ class GraphicalLassoIdentifier(EdgeScoreIdentifier):
     n_iter_ : int
         Number of iterations of the lasso.
     diagnostics_ : dict
-        In addition to those of `EdgeScoreIdentifier`: "alpha", the penalty; "duality_gap", the distance of the lasso
-        from its optimum; and "converged", whether that is close enough.
+        In addition "alpha", the penalty; "duality_gap", the distance of the lasso from its optimum; and "converged",
+        whether that is close enough.
 
     See Also
     --------
@@ -151,7 +142,7 @@ class GraphicalLassoIdentifier(EdgeScoreIdentifier):
 
     _parameter_constraints = {
         **EdgeScoreIdentifier._parameter_constraints,
-        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right"), None],
+        "alpha": [PENALTY_ABOVE_ZERO, None],
         "assume_centered": ["boolean"],
         "max_iter": [NumberInterval(Integral, 1, np.iinfo(np.intc).max, closed="both")],
     }
@@ -171,11 +162,9 @@ class GraphicalLassoIdentifier(EdgeScoreIdentifier):
         self.assume_centered = assume_centered
         self.max_iter = max_iter
 
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
-        scores, alpha = output_correlation(outputs, self.assume_centered), self.alpha
-        n_experiments, n_nodes = outputs.shape
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        scores, alpha = output_correlation(experiments.outputs, self.assume_centered), self.alpha
+        n_experiments, n_nodes = experiments.outputs.shape
         if alpha is None:
             # Two nodes are enough for a correlation by chance, hence the least logarithm.
             rate = float(np.sqrt(np.log(max(n_nodes, 2)) / n_experiments))

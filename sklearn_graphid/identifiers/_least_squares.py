@@ -14,6 +14,7 @@ from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
 from ..filters import GraphFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace, KnownEdges
+from ._base import Experiments
 from ._edge_scores import EdgeScoreIdentifier, EdgeScores, cross_fit
 
 __all__ = ["ConstrainedLeastSquaresIdentifier"]
@@ -45,7 +46,7 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
     therefore the equations are reweighted with the Laplacian found so far (`n_reweightings`). An equation needs the
     outputs of a node and of all its possible neighbours, so missing outputs may leave few equations.
 
-    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`.
 
     Parameters
     ----------
@@ -108,9 +109,9 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
         self.edge_weights = edge_weights
         self.n_reweightings = n_reweightings
 
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        inputs, outputs, filter = experiments.inputs, experiments.outputs, experiments.filter
+
         def given(known: KnownEdges) -> EdgeScores:
             space = EdgeSpace.of_mask(~known.mask | (known.values == 1))
             weights = self._weights(inputs, outputs, space, filter)
@@ -121,7 +122,7 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
 
         # Many small solutions, which take thirty times as long where two processes share two cores.
         with threadpool_limits(1, user_api="blas"):
-            return cross_fit(given, known)
+            return cross_fit(given, experiments.known)
 
     def _weights(self, inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: GraphFilter) -> FloatArray:
         if isinstance(filter, SteadyStateFilter):

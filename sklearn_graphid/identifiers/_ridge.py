@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from .._utils._numbers import FloatArray, NumberInterval
-from ..filters import GraphFilter
-from ..graphs import KnownEdges
-from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores
+from .._utils._numbers import FloatArray
+from ._base import Experiments
+from ._edge_scores import PENALTY_ABOVE_ZERO, EdgeScoreIdentifier, EdgeScores
 
 __all__ = ["RidgeSystemIdentifier", "best_gain", "ridge_operator", "solve_for_matrix"]
 
@@ -38,15 +36,13 @@ def best_gain(inputs: FloatArray, outputs: FloatArray) -> float:
 def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> FloatArray:
     """The symmetric H that minimises ||Y - X H||^2 + alpha ||H - c I||^2 over what was measured of Y.
 
-    c is the best gain without a graph and takes the place of zero: the ridge would otherwise move the effect of a
-    node on itself to others. H is symmetric as it is for every filter of the package on an undirected graph.
+    c is the best gain without a graph. A ridge towards zero would move the effect of a node on itself to others.
     """
     measured = ~np.isnan(outputs)
     targets = np.where(measured, outputs, 0.0)
     gain = best_gain(inputs, outputs)
     moment = inputs.T @ (targets - gain * inputs * measured)
     right_side = moment + moment.T
-
     if measured.all():
         # The equations are (G + alpha I) D + D (G + alpha I) = right_side, and diagonal in the eigenvectors of G.
         eigenvalues, vectors = np.linalg.eigh(inputs.T @ inputs)
@@ -66,20 +62,17 @@ def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> Flo
 class RidgeSystemIdentifier(EdgeScoreIdentifier):
     """Identify a graph from the largest entries of a ridge estimate of the process.
 
-    The process is a matrix H, Y = X H. Its ridge estimate (Hoerl and Kennard [1]_) does not involve a graph: H is the
-    symmetric matrix that minimises ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A
-    pair is an edge if abs(H) is large, so the method works best if mainly neighbours affect each other. The filter is
-    not used to find the graph.
+    The process Y = X H is estimated without a graph (Hoerl and Kennard [1]_): H is the symmetric matrix that minimises
+    ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A pair is an edge if abs(H) is large,
+    so the method works best if mainly neighbours affect each other. The filter is not used to find the graph.
 
-    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
-    means.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
 
     Parameters
     ----------
     alpha : float, default=10.0
-        The ridge penalty, for inputs and outputs of unit mean square. It corresponds to the ratio of the variance of
-        the noise to the variance of the entries of H: noisier outputs need a larger one, and it does not depend on the
-        number of experiments.
+        The ridge penalty, for inputs and outputs of unit mean square: the ratio of the variance of the noise to that of
+        the entries of H, whatever the number of experiments.
 
     Attributes
     ----------
@@ -112,7 +105,7 @@ class RidgeSystemIdentifier(EdgeScoreIdentifier):
 
     _parameter_constraints = {
         **EdgeScoreIdentifier._parameter_constraints,
-        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "alpha": [PENALTY_ABOVE_ZERO],
     }
 
     def __init__(
@@ -126,10 +119,8 @@ class RidgeSystemIdentifier(EdgeScoreIdentifier):
         super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.alpha = alpha
 
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
-        scores = np.abs(ridge_operator(inputs, outputs, self.alpha))
-        silent = np.isnan(outputs).all(0)
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        scores = np.abs(ridge_operator(experiments.inputs, experiments.outputs, self.alpha))
+        silent = np.isnan(experiments.outputs).all(0)
         scores[np.ix_(silent, silent)] = np.nan
         return EdgeScores(scores, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,16 @@ from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._validation import check_adjacency
-from ._edge_scores import LARGEST_PENALTY, BoolArray, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
+from ._base import Experiments
+from ._edge_scores import (
+    PENALTY,
+    PENALTY_ABOVE_ZERO,
+    BoolArray,
+    EdgeScoreIdentifier,
+    EdgeScores,
+    cross_fit,
+    read_edges,
+)
 from ._ridge import best_gain, ridge_operator, solve_for_matrix
 
 __all__ = ["CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
@@ -52,7 +61,7 @@ def commuting_shift(filter: GraphFilter) -> str:
 
 @dataclass(frozen=True)
 class CommutingObjective:
-    """What the operator H and the graph A minimise together.
+    """Objective of the operator H and the graph A.
 
     ||Y - X H||^2 over what was measured + ridge ||H - gain I||^2 + commutation ||S H - H S||^2
     + sparsity ||A||_1 + closeness ||A - guess||_1, with S the adjacency A or its Laplacian.
@@ -88,7 +97,7 @@ class CommutingObjective:
         return float(squares + self.commutation * mismatch + norms)
 
     def slope(self, adjacency: FloatArray) -> FloatArray:
-        """Derivative of the l1 norms, which on [0, 1] are linear, or of a bound on their concave counterpart."""
+        """Derivative of the l1 norms, which are linear on [0, 1], or of a bound on their concave counterpart."""
         weights = [np.ones_like(adjacency)] * 2
         if self.reweighted:
             weights = [1 / (1 + size / _REWEIGHTING_SCALE) for size in (adjacency, np.abs(adjacency - self.guess))]
@@ -114,8 +123,8 @@ class CommutingObjective:
     ) -> FloatArray:
         """Minimise over the free pairs of A in [0, 1], starting from `adjacency`, never to a larger objective.
 
-        A box-constrained quadratic problem, solved by projected gradients with momentum that starts anew whenever the
-        objective would rise (Beck and Teboulle 2009; O'Donoghue and Candes 2015).
+        By projected gradients with momentum, which starts anew whenever the objective would rise (Beck and Teboulle
+        2009; O'Donoghue and Candes 2015).
         """
         slope = self.slope(adjacency)
 
@@ -174,44 +183,37 @@ class CommutingObjective:
 
 
 def alternate(
-    objective: CommutingObjective,
-    operator: FloatArray,
-    adjacency: FloatArray,
-    free: BoolArray,
-    max_iter: int,
-    tol: float,
-) -> tuple[FloatArray, FloatArray, list[float]]:
-    """Minimise over the operator and over the graph in turn, until no pair moves by more than `tol`.
+    problem: CommutingObjective, operator: FloatArray, adjacency: FloatArray, free: BoolArray, max_iter: int, tol: float
+) -> tuple[FloatArray, list[float]]:
+    """Minimise over operator and graph in turn, until no pair moves by more than `tol`.
 
-    Returns both, and the objective at the start and after each half of an alternation.
+    Returns the graph, and the objective at the start and after each half of an alternation.
     """
-    values = [objective.value(operator, adjacency)]
+    values = [problem.value(operator, adjacency)]
     for _ in range(max_iter):
-        operator = objective.operator_step(operator, adjacency)
-        values.append(objective.value(operator, adjacency))
-        before, adjacency = adjacency, objective.graph_step(operator, adjacency, free)
-        values.append(objective.value(operator, adjacency))
+        operator = problem.operator_step(operator, adjacency)
+        values.append(problem.value(operator, adjacency))
+        before, adjacency = adjacency, problem.graph_step(operator, adjacency, free)
+        values.append(problem.value(operator, adjacency))
         if np.abs(adjacency - before).max(initial=0.0) <= tol:
             break
-    return operator, adjacency, values
+    return adjacency, values
 
 
 class RobustFilterIdentifier(EdgeScoreIdentifier):
     """Identify a graph that commutes with the process.
 
-    This is robust graph filter identification (Rey, Tenorio and Marques [1]_). The process is a symmetric matrix H,
-    Y = X H. Any filter commutes with the shift S of the graph, its adjacency matrix or its Laplacian. H and the unknown
-    entries of the adjacency matrix A, between 0 and 1, minimise
+    Robust graph filter identification (Rey, Tenorio and Marques [1]_): the process is a symmetric matrix H, Y = X H,
+    which commutes with the shift S of the graph, its adjacency matrix or Laplacian. H and the unknown entries of the
+    adjacency matrix A, between 0 and 1, alternately minimise
 
         ||Y - X H||^2 + alpha ||H - c I||^2 + gamma ||S H - H S||^2 + beta ||A||_1 + lambda ||A - A_0||_1
 
-    alternately: H by conjugate gradients, A by projected gradients. Known pairs are fixed. A_0 is a guess of the graph.
-    The ridge penalty, which pulls H towards the best gain c without a graph, is not in [1]_; without it H is
-    undetermined if there are few experiments. A pair is an edge if its entry of A is large. Only the shift of the
-    filter is used to find the graph.
+    with a guess A_0 of the graph. The ridge penalty towards the best gain c without a graph is not in [1]_; without it
+    few experiments would not determine H. A pair is an edge if its entry of A is large. Only the shift of the filter is
+    used to find the graph.
 
-    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
-    means.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
 
     Parameters
     ----------
@@ -224,8 +226,8 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
     l1_penalty : float, default=0.03
         The penalty beta, in units of gamma times the mean square of the influences that a node has on the others.
     reweighted : bool, default=True
-        Whether to reweight the l1 norms after every step as in [1]_, which penalises large entries less. It is
-        equivalent to minimising c log(1 + x / c) instead of x, with c = 0.1.
+        Whether to reweight the l1 norms after every step as in [1]_, so that large entries are penalised less: to
+        minimise c log(1 + x / c) instead of x, with c = 0.1.
     guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
         The guess A_0, a graph of zeros and ones; only its unknown pairs are used. If None, the graph that
         `RidgeSystemIdentifier` finds.
@@ -239,13 +241,11 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
     Attributes
     ----------
     edge_scores_ : ndarray of shape (n_nodes, n_nodes)
-        The matrix A. The entry of a known pair comes from a fit in which a fifth of the known pairs, including this
-        one, is hidden.
+        The matrix A; for a known pair, from a fit in which it is hidden with a fifth of the known pairs.
     n_iter_ : int
         Number of alternations.
     diagnostics_ : dict
-        In addition to those of `EdgeScoreIdentifier`: "shift", the shift used, and "objective", at the start and after
-        each half of an alternation.
+        In addition "shift", the shift used, and "objective", at the start and after each half of an alternation.
 
     See Also
     --------
@@ -272,15 +272,15 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
 
     _parameter_constraints = {
         **EdgeScoreIdentifier._parameter_constraints,
-        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
-        "commutation_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "alpha": [PENALTY],
+        "commutation_penalty": [PENALTY_ABOVE_ZERO],
         "shift": [StrOptions({"auto", "adjacency", "laplacian"})],
-        "l1_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
+        "l1_penalty": [PENALTY],
         "reweighted": ["boolean"],
         "guess": [None, "array-like", "sparse matrix"],  # a networkx graph has a length, and so is array-like
-        "guess_penalty": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
+        "guess_penalty": [PENALTY],
         "max_iter": [NumberInterval(Integral, 1, None, closed="left")],
-        "tol": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="both")],
+        "tol": [PENALTY],
     }
 
     def __init__(
@@ -310,9 +310,8 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        inputs, outputs, known = experiments.inputs, experiments.outputs, experiments.known
         n_nodes, guess = known.n_nodes, None if self.guess is None else check_adjacency(self.guess, "guess")
         if guess is not None and len(guess) != n_nodes:
             raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of {n_nodes} nodes.")
@@ -329,7 +328,7 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
             sparsity=self.l1_penalty * unit,
             closeness=self.guess_penalty * unit,
             guess=np.zeros_like(start),
-            shift=commuting_shift(filter) if self.shift == "auto" else self.shift,
+            shift=commuting_shift(experiments.filter) if self.shift == "auto" else self.shift,
             reweighted=bool(self.reweighted),
         )
 
@@ -338,7 +337,7 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
             guessed = read_edges(np.abs(start), partly_known).edges if guess is None else guess[unknown]
             near = replace(objective, guess=partly_known.fill(guessed))
             soft = partly_known.fill(float(near.guess.mean()))
-            _, graph, values = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
+            graph, values = alternate(near, start, soft, ~partly_known.mask, self.max_iter, self.tol)
             return EdgeScores(graph, {"shift": near.shift, "objective": np.array(values)}, n_iter=len(values) // 2)
 
         return cross_fit(graph_given, known)

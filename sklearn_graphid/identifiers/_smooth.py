@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._utils._numbers import FloatArray, NumberInterval
-from ..filters import GraphFilter
+from .._utils._numbers import FloatArray
 from ..graphs import EdgeSpace, KnownEdges
-from ._edge_scores import LARGEST_PENALTY, EdgeScoreIdentifier, EdgeScores, cross_fit
+from ._base import Experiments
+from ._edge_scores import PENALTY_ABOVE_ZERO, EdgeScoreIdentifier, EdgeScores, cross_fit
 
 __all__ = ["SmoothSignalIdentifier", "learn_smooth_graph", "squared_distances"]
 
@@ -88,10 +87,9 @@ def learn_smooth_graph(
 ) -> tuple[FloatArray, int, bool]:
     """Minimise ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2 over W >= 0, zero where a pair is not free.
 
-    The dual has one variable for each node and is solved by Newton's method. By Proposition 2 of the paper alpha is a
-    factor of the weights if beta is multiplied by it. A small beta is reached by tenfold steps from a larger one, where
-    the problem is nearly quadratic. A node without a free pair has no degree, and is left out of the logarithms.
-    Returns the weights (nodes, nodes), the number of Newton steps and whether they converged.
+    By Proposition 2 of the paper alpha is a factor of the weights if beta is multiplied by it. A small beta is reached
+    by tenfold steps from a larger one, where the dual is nearly quadratic. A node without a free pair is left out of
+    the logarithms. Returns the weights (nodes, nodes), the number of Newton steps and whether they converged.
     """
     weights = np.zeros(distances.shape)
     nodes = np.flatnonzero(free.any(0))
@@ -120,28 +118,24 @@ class SmoothSignalIdentifier(EdgeScoreIdentifier):
         ||W o Z||_1 - alpha 1' log(W 1) + beta / 2 ||W||^2,    W >= 0,
 
     where Z holds the squared distances between the outputs of the nodes, divided by their mean. The logarithm ensures
-    that every node has an edge; beta spreads the weights over more pairs. A pair is an edge if its weight is large.
+    that every node has an edge. A pair is an edge if its weight is large. Neither inputs nor filter are used to find
+    the graph. Known non-edges have weight zero; weights of known edges are learned, as their scale is not known.
 
-    Neither inputs nor filter are used to find the graph, and pairs of a node without outputs get no weight. Known
-    non-edges have weight zero. Weights of known edges are learned: the weights are not on the scale of a graph of zeros
-    and ones, and fixed weights of known edges would determine the degrees of their nodes.
-
-    In addition to the parameters and attributes below it has those of `EdgeScoreIdentifier`, which defines what "large"
-    means.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Weight of the logarithms. Only its product with `beta` determines which pairs are strong: multiplying alpha by a
-        factor and dividing beta by it multiplies all weights by the factor (Proposition 2 of [1]_).
+        Weight of the logarithms. Multiplying it by a factor and dividing `beta` by it multiplies all weights by the
+        factor (Proposition 2 of [1]_), so that only the product determines which pairs are strong.
     beta : float, default=0.3
         Weight of the squares. A larger value gives a denser graph.
 
     Attributes
     ----------
     edge_scores_ : ndarray of shape (n_nodes, n_nodes)
-        The weights W. The weight of a known pair comes from a fit in which a fifth of the known pairs, including this
-        one, is hidden. nan for nodes without outputs.
+        The weights W; for a known pair, from a fit in which it is hidden with a fifth of the known pairs. nan for nodes
+        without outputs.
     n_iter_ : int
         Number of Newton steps; "converged" in `diagnostics_` says whether they were enough.
 
@@ -170,8 +164,8 @@ class SmoothSignalIdentifier(EdgeScoreIdentifier):
 
     _parameter_constraints = {
         **EdgeScoreIdentifier._parameter_constraints,
-        "alpha": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
-        "beta": [NumberInterval(Real, 0, LARGEST_PENALTY, closed="right")],
+        "alpha": [PENALTY_ABOVE_ZERO],
+        "beta": [PENALTY_ABOVE_ZERO],
     }
 
     def __init__(
@@ -187,15 +181,13 @@ class SmoothSignalIdentifier(EdgeScoreIdentifier):
         self.alpha = alpha
         self.beta = beta
 
-    def _edge_scores(
-        self, inputs: FloatArray, outputs: FloatArray, known: KnownEdges, filter: GraphFilter
-    ) -> EdgeScores:
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
         if self.alpha * self.beta < _SMALLEST_BETA:
             raise ValueError(
                 f"alpha={self.alpha!r} times beta={self.beta!r} is below {_SMALLEST_BETA:g}, which is too small for "
                 f"double precision; expected a larger beta."
             )
-        distances = squared_distances(outputs)
+        distances = squared_distances(experiments.outputs)
         comparable = np.isfinite(distances) & ~np.eye(len(distances), dtype=bool)
         mean = distances[comparable].mean() if comparable.any() else 0.0
         scaled = distances / mean if mean else distances
@@ -206,4 +198,4 @@ class SmoothSignalIdentifier(EdgeScoreIdentifier):
             warning = "" if converged else _NOT_CONVERGED
             return EdgeScores(np.where(comparable, weights, np.nan), {"converged": converged}, n_iter, warning)
 
-        return cross_fit(weights_given, known)
+        return cross_fit(weights_given, experiments.known)

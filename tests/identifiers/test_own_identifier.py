@@ -32,8 +32,9 @@ class CorrelationIdentifier(EdgeScoreIdentifier):
         super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
         self.power = power
 
-    def _edge_scores(self, inputs, outputs, known, filter):
-        standard = [(signals - np.nanmean(signals, 0)) / np.nanstd(signals, 0) for signals in (inputs, outputs)]
+    def _edge_scores(self, experiments):
+        signals = experiments.inputs, experiments.outputs
+        standard = [(part - np.nanmean(part, 0)) / np.nanstd(part, 0) for part in signals]
         correlation = np.nanmean(standard[0][:, :, None] * standard[1][:, None, :], axis=0)
         scores = np.abs(correlation + correlation.T) / 2
         return EdgeScores(scores**self.power, {"mean_correlation": float(correlation.mean())})

@@ -94,11 +94,10 @@ def test_alternation_never_rises(shift, reweighted):
     free = symmetric(4, 12) > 0.4
     start = np.where(free, 0.3, problem.guess)
     operator = ridge_operator(problem.inputs, problem.targets, 1.0)
-    operator, adjacency, values = alternate(problem, operator, start, free, max_iter=15, tol=0.0)
+    adjacency, values = alternate(problem, operator, start, free, max_iter=15, tol=0.0)
     assert len(values) == 31
     assert (np.diff(values) <= 1e-10 * values[0]).all()
     assert values[-1] < 0.9 * values[1]
-    assert values[-1] == pytest.approx(problem.value(operator, adjacency))
     np.testing.assert_array_equal(adjacency[~free], start[~free])
 
 
