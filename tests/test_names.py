@@ -343,6 +343,21 @@ def test_numbered_outputs_go_by_the_numbers_of_columns(input_names, output_names
     assert identifier.score(frame_X, frame_Y) == pytest.approx(1)
 
 
+def test_integers_are_names_where_all_nodes_are_called_by_integers():
+    """One rule for all arguments that list nodes: positions, unless the nodes are called by integers."""
+    columns = [7, 3, 5, 0, 1, 2, 4, 6]
+    by_name = clone(QUICK).set_params(observed_nodes=[0, 7]).fit(pd.DataFrame(INPUTS, columns=columns), OUTPUTS[:, :2])
+    assert list(by_name._output_nodes) == [3, 0]
+    inputs = np.eye(8)
+    np.testing.assert_array_equal(
+        by_name.information_gain(inputs, observed=[0, 7]), by_name.information_gain(inputs, observed=["0", "7"])
+    )
+    with pytest.raises(ValueError, match="observed_nodes holds 9; expected names of columns of X"):
+        clone(QUICK).set_params(observed_nodes=[0, 9]).fit(pd.DataFrame(INPUTS, columns=columns), OUTPUTS[:, :2])
+    by_position = clone(QUICK).set_params(observed_nodes=[0, 7]).fit(X, OUTPUTS[:, :2])
+    assert list(by_position._output_nodes) == [0, 7]
+
+
 def test_integer_columns_are_names():
     ids = [101, 205, 7, 33, 12, 1001, 999, 5]
     frame_X, frame_Y = (pd.DataFrame(array, columns=ids) for array in (INPUTS, OUTPUTS))

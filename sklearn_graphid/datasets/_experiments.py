@@ -21,9 +21,8 @@ from .._utils._numbers import (
 from .._utils._torch import draw_seeds, seeded_generator, torch_threads
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
-from ..graphs._names import Names, check_names, column_names, node_order
-from ..graphs._node_values import check_node_values
-from ..graphs._validation import NamedMatrix, check_named_adjacency, refuse_dates
+from ..graphs._matrices import check_graph, refuse_dates
+from ..graphs._nodes import Names, Nodes, check_names, check_node_values, column_names
 
 __all__ = ["as_experiments", "hide_edges", "make_system"]
 
@@ -167,10 +166,11 @@ def hide_edges(
     return KnownEdges(mask, graph != 0, names, graph if keep_weights else None, directed)
 
 
-def _check_graph(adjacency: Any, directed: bool) -> NamedMatrix:
+def _check_graph(adjacency: Any, directed: bool) -> tuple[FloatArray, Names | None]:
     if not is_networkx(adjacency):
         check_numeric(adjacency, "adjacency")
-    return check_named_adjacency(adjacency, directed=directed, weighted=True)
+    graph = check_graph(adjacency, directed=directed, weighted=True)
+    return graph.values, graph.nodes.names
 
 
 def _check_noise(noise_std: Any, n_nodes: int, names: Names | None) -> float | FloatArray:
@@ -320,15 +320,15 @@ def _like_first(series: Any, first: Any, name: str) -> Any:
         raise ValueError(
             f"{name} has {series.shape[1]} nodes (columns) but series[0] has {first.shape[1]}; expected the same nodes."
         )
-    order = node_order(column_names(series), column_names(first), f"the columns of {name}", "those of series[0]")
+    columns = Nodes(column_names(series), f"the columns of {name}")
+    order = columns.order_in(Nodes(column_names(first), "those of series[0]"))
     if type(series) is not type(first):
         raise TypeError(
             f"{name} is a {type(series).__name__} but series[0] a {type(first).__name__}; expected one kind only."
         )
     if isinstance(first, np.ndarray):
         return series
-    columns = list(series.columns)
-    renamed = (series if order is None else series[[columns[place] for place in order]])[:]
+    renamed = (series if order is None else series[[series.columns[place] for place in order]])[:]
     renamed.columns = first.columns  # numbers and text may be the same name, and positions are none
     return renamed
 

@@ -22,7 +22,7 @@ from .._utils._torch import torch_threads
 from .._utils._warnings import recorded_warnings
 from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._known_edges import is_directed
-from ..graphs._validation import check_named_adjacency
+from ..graphs._matrices import check_graph
 from ._metrics import edge_calibration_error, edge_f1_score, edge_roc_auc_score, theta_nrmse
 from ._scorers import identifier_of
 
@@ -246,7 +246,7 @@ def _check_system(system: Any, place: int) -> System:
     directed = is_directed(system.known_mask, system.directed)
     truth, theta = system.true_adjacency, system.true_theta
     if truth is not None:
-        truth = check_named_adjacency(truth, f"{here}.true_adjacency", directed=directed)
+        truth = check_graph(truth, f"{here}.true_adjacency", directed=directed)
     if theta is not None:
         theta = _check_theta(theta, f"{here}.true_theta")
     name = str(place) if system.name is None else system.name

@@ -20,9 +20,9 @@ from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray, check_integer, check_number
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
-from ..graphs._known_edges import is_directed, names_of_known
-from ..graphs._names import first_names
-from ..graphs._validation import DIRECTED_HINT, NamedMatrix, as_square_array, check_named_adjacency, read_matrix
+from ..graphs._known_edges import is_directed, nodes_of_known
+from ..graphs._matrices import DIRECTED_HINT, as_square_array, check_graph, read_matrix
+from ..graphs._nodes import Nodes, first_named
 
 __all__ = [
     "ReliabilityCurve",
@@ -278,15 +278,15 @@ def _unknown_pairs(
 ) -> tuple[npt.NDArray[np.bool_], FloatArray]:
     """Return truth and prediction of each unknown pair, matched by the names of the nodes if there are any."""
     directed = is_directed(known, directed)
-    truth = check_named_adjacency(true_adjacency, "true_adjacency", directed=directed)
+    truth = check_graph(true_adjacency, "true_adjacency", directed=directed)
     scores = read_matrix(predicted, name, directed=directed)
     if as_square_array(scores, name).shape != truth.values.shape:
         raise ValueError(f"{name} has shape {scores.values.shape} but true_adjacency has shape {truth.values.shape}.")
     # What an identifier found is an array without names, in the order of what it was told was known.
-    names = first_names(scores.names, names_of_known(known), truth.names)
-    unknown = KnownEdges.of_graph(known, truth, names, "true_adjacency", directed).unknown_pairs()
-    is_edge = truth.in_order_of(names, "true_adjacency", name if scores.names is not None else "known")[unknown] == 1
-    array = scores.in_order_of(names, name, "known")
+    nodes = first_named(scores.nodes, nodes_of_known(known), truth.nodes)
+    unknown = KnownEdges.of_graph(known, truth, Nodes(nodes.names, "true_adjacency"), directed).unknown_pairs()
+    is_edge = truth.in_order_of(nodes)[unknown] == 1
+    array = scores.in_order_of(nodes)
     if not np.isfinite(array[unknown]).all():
         raise ValueError(f"{name} is not finite on the unknown pairs; expected a finite number for each.")
     if not directed and (np.abs(array[unknown] - array.T[unknown]) > 1e-6).any():
@@ -311,8 +311,6 @@ def _as_systems(true_adjacency: Any, predicted: Any, known: Any) -> list[tuple[A
 
 
 def _is_list_of_graphs(argument: Any) -> bool:
-    if isinstance(argument, NamedMatrix):  # a tuple, too, but of one matrix and its names
-        return False
     if not isinstance(argument, Sequence):
         return getattr(argument, "ndim", 2) != 2
     first: Any = argument[0] if argument else None

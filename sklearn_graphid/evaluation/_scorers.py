@@ -20,9 +20,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from .._utils._numbers import FloatArray
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
-from ..graphs._known_edges import is_directed, names_of_known
-from ..graphs._names import first_names
-from ..graphs._validation import NamedMatrix, check_named_adjacency, refuse_dates
+from ..graphs._known_edges import is_directed, nodes_of_known
+from ..graphs._matrices import NodeMatrix, as_numbers, check_graph
+from ..graphs._nodes import Nodes, first_named
 from ._metrics import edge_f1_score, edge_roc_auc_score
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = [
     "outputs_and_predictions",
     "outputs_r2",
     "r2_scorer",
+    "read_outputs",
 ]
 
 Scorer = Callable[..., float]  # (estimator, X, y) -> float, higher is better
@@ -219,14 +220,14 @@ class _EdgeScorer:
 
     attribute: str
     metric: Callable[..., float]
-    true_adjacency: NamedMatrix = field(repr=False)
+    true_adjacency: NodeMatrix = field(repr=False)
     known: KnownEdges | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:
         identifier = identifier_of(estimator)
         known = identifier.known_edges_ if self.known is None else self.known
         # What was found goes by the identifier's names, even where `known` has the nodes in another order.
-        found = NamedMatrix(getattr(identifier, self.attribute), identifier.known_edges_.names)
+        found = NodeMatrix(getattr(identifier, self.attribute), Nodes(identifier.known_edges_.names, self.attribute))
         return self.metric(self.true_adjacency, found, known)
 
 
@@ -266,11 +267,19 @@ def _noise_std_of(estimator: Any) -> FloatArray:
     return levels
 
 
+def read_outputs(y: Any, name: str) -> FloatArray:
+    """Outputs as floats, (experiments,) or (experiments, outputs); nan where nothing was measured."""
+    outputs: FloatArray = check_array(
+        as_numbers(y, name), ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name=name
+    )
+    if np.isinf(outputs).any():
+        raise ValueError(f"Input {name} contains infinity or a value too large for dtype('float64').")
+    return outputs
+
+
 def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     """Both with a column for each output, and the rows of X; outputs are nan where nothing was measured."""
-    refuse_dates(y, "y")
-    filled = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else y
-    checked = check_array(filled, ensure_2d=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    checked = read_outputs(y, "y")
     predicted = np.asarray(estimator.predict(X), dtype=np.float64)
     check_consistent_length(predicted, checked)
     outputs, predicted = (array.reshape(len(array), -1) for array in (checked, predicted))
@@ -278,23 +287,19 @@ def outputs_and_predictions(estimator: Any, X: Any, y: Any) -> tuple[FloatArray,
         raise ValueError(
             f"y has {outputs.shape[1]} columns but the estimator predicts {predicted.shape[1]}; expected as many."
         )
-    if np.isinf(outputs).any():
-        raise ValueError("y contains infinity; expected finite numbers, or nan where nothing was measured.")
     identifier = identifier_of(estimator)
-    columns = identifier._output_columns(y) if hasattr(identifier, "_output_columns") else None
-    outputs = outputs if columns is None else outputs[:, columns]
-    rows = identifier._output_rows(X, y) if hasattr(identifier, "_output_rows") else None
-    outputs = outputs if rows is None else outputs[rows]
+    if hasattr(identifier, "_align_outputs"):
+        outputs = identifier._align_outputs(X, y, outputs)
     if np.isnan(outputs).all():
         raise ValueError("y holds nothing but nan; expected at least one measured output.")
     return outputs, predicted
 
 
-def _checked_truth(true_adjacency: Any, known: Any, directed: bool | None) -> tuple[NamedMatrix, KnownEdges | None]:
+def _checked_truth(true_adjacency: Any, known: Any, directed: bool | None) -> tuple[NodeMatrix, KnownEdges | None]:
     directed = is_directed(known, directed)
-    checked = check_named_adjacency(true_adjacency, "true_adjacency", directed=directed)
-    truth = NamedMatrix(checked.values.copy(), checked.names)
+    checked = check_graph(true_adjacency, "true_adjacency", directed=directed)
+    truth = NodeMatrix(checked.values.copy(), checked.nodes)
     if known is None:
         return truth, None
-    names = first_names(names_of_known(known), truth.names)
-    return truth, KnownEdges.of_graph(known, truth, names, "true_adjacency", directed)
+    nodes = Nodes(first_named(nodes_of_known(known), truth.nodes).names, "true_adjacency")
+    return truth, KnownEdges.of_graph(known, truth, nodes, directed)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .._utils._numbers import check_number
 from ..graphs import changed_graphs
-from ..graphs._names import Names
+from ..graphs._nodes import Names
 from ._edge_changes import EdgeChanges, Moments, RecomputedChanges
 
 __all__ = ["FixedParameters", "GraphFilter", "Linearization", "ThetaCurve", "with_fixed_parameters"]

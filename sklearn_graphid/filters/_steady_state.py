@@ -11,7 +11,7 @@ from sklearn.base import clone
 from torch import Tensor
 
 from .._utils._numbers import check_integer, check_number
-from ..graphs._names import Names, in_words, match_names
+from ..graphs._nodes import Names, are_integers, in_words, match_names
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges, same_in_all_experiments
 from ._tables import InverseChanges
@@ -100,7 +100,7 @@ class SteadyStateFilter(GraphFilter):
     def for_nodes(self, node_names: Names | None) -> SteadyStateFilter:
         """Return the filter with the number of the ground in place of its name."""
         is_number = isinstance(self.ground, Integral)
-        if self.ground is None or (is_number and not (node_names and all(isinstance(n, Integral) for n in node_names))):
+        if self.ground is None or (is_number and not are_integers(node_names)):
             return self
         if node_names is None:
             raise ValueError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,46 +14,28 @@ import numpy.typing as npt
 
 from .._utils._libraries import is_networkx
 from .._utils._numbers import FloatArray, check_flag, check_integer
-from ._edge_lists import (
-    check_nodes,
-    find_nodes,
-    graph_pairs,
-    graph_strengths,
-    list_pairs,
-    matrices_of_pairs,
-    nodes_of_pairs,
-    read_table,
-)
 from ._edge_space import EdgeSpace
-from ._known_checks import (
-    check_mask,
-    check_size,
-    check_strengths,
-    frozen,
-    graph_refusal,
-    is_boolean,
-    kind_refusal,
-    merge_directions,
-)
-from ._names import Names, check_names, first_names, in_words, is_numbering, match_names, node_order
-from ._validation import NamedMatrix, as_square_array, check_adjacency, read_matrix
+from ._matrices import DIRECTED_HINT, NodeMatrix, as_square_array, check_graph, read_matrix, symmetrized
+from ._nodes import Names, Nodes, check_names, column_names, first_named, in_words, is_numbering, match_names
 
 if TYPE_CHECKING:
     import networkx as nx
 
-__all__ = ["KnownEdges", "is_directed", "names_of_known"]
+__all__ = ["KnownEdges", "is_directed", "nodes_of_known"]
+
+BoolArray = npt.NDArray[np.bool_]
+Pair = tuple[Hashable, Hashable]
+
+_PRESENCE = {True: True, False: False, "present": True, "absent": False}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KnownEdges:
     """The known part of an adjacency matrix.
 
-    It deliberately has no length and no shape: scikit-learn's cross-validation slices everything that looks like an
-    array with as many rows as there are samples, so it would slice the matrix of a graph that has as many nodes as
-    there are experiments. A `KnownEdges` is passed through whole.
-
-    If it carries the names of the nodes, it is matched by name with everything else that has names: the columns of X
-    and Y, and the true graph in metrics and displays.
+    It has no length and no shape, so that cross-validation passes it whole: scikit-learn slices every array that has as
+    many rows as there are experiments. If it carries names of nodes, it is matched by name with everything else that
+    has names: the columns of X and Y, and the true graph in metrics and displays.
 
     In a directed graph, an edge from source to target means that the target's output depends on the source's input.
     Matrices follow the convention of the filters, A in y = h(A) x, so this edge is the entry A[target, source]: rows
@@ -59,8 +44,7 @@ class KnownEdges:
     Parameters
     ----------
     mask : array-like of bool of shape (n_nodes, n_nodes)
-        True where the pair is known. Symmetric unless `directed`. The diagonal may be either, because no node has an
-        edge to itself.
+        True where the pair is known. Symmetric unless `directed`. The diagonal is not read.
     values : array, sparse matrix, DataFrame or networkx graph of shape (n_nodes, n_nodes)
         The adjacency matrix, 0 or 1 where `mask` is True. All other entries are ignored.
     names : sequence, default=None
@@ -84,7 +68,7 @@ class KnownEdges:
     (array([0]), array([2]))
     """
 
-    mask: npt.NDArray[np.bool_]
+    mask: BoolArray
     values: FloatArray
     names: Names | None = None
     weights: FloatArray | None = None
@@ -92,32 +76,37 @@ class KnownEdges:
 
     def __post_init__(self) -> None:
         if is_networkx(self.mask):
-            raise TypeError(graph_refusal("mask"))
+            raise TypeError(_graph_alone("mask"))
         directed = check_flag(self.directed, "directed")
         mask, values = read_matrix(self.mask, "mask"), read_matrix(self.values, "values", directed=directed)
-        weights = None
+        matrices, weights = [mask, values], None
         if self.weights is not None:
             weights = read_matrix(self.weights, "weights", directed=directed, missing_weight=np.nan)
-        names = first_names(mask.names, values.names, weights and weights.names)
+            matrices.append(weights)
+        nodes = first_named(*(matrix.nodes for matrix in matrices))
         if self.names is not None:
-            names = check_names(self.names, "names")
-        is_known = check_mask(mask.in_order_of(names, "mask", "names"), directed)
-        array = as_square_array(values.in_order_of(names, "values", "mask"), "values")
+            nodes = Nodes(check_names(self.names, "names"), "names")
+        is_known = _check_mask(mask.in_order_of(nodes), directed)
+        array = as_square_array(values.in_order_of(nodes), "values")
         if array.shape != is_known.shape:
             raise ValueError(f"values has shape {array.shape} but mask has shape {is_known.shape}.")
-        if names is not None and len(names) != len(is_known):
+        if nodes.names is not None and len(nodes.names) != len(is_known):
             raise ValueError(
-                f"names has {len(names)} entries but mask has {len(is_known)} nodes; expected one name for each node."
+                f"names has {len(nodes.names)} entries but mask has {len(is_known)} nodes; expected one name for each "
+                f"node."
             )
-        array = check_adjacency(np.where(is_known, array, 0.0), "the known part of values", directed=directed)
+        known_part = np.where(is_known, array, 0.0)
+        array = check_graph(known_part, "the known part of values", directed=directed).values
         np.fill_diagonal(is_known, True)
         strengths = None
         if weights is not None:
-            strengths = check_strengths(weights.in_order_of(names, "weights", "mask"), is_known, array, directed)
-        object.__setattr__(self, "mask", frozen(is_known))
-        object.__setattr__(self, "values", frozen(array))
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "weights", None if strengths is None else frozen(strengths))
+            strengths = _check_strengths(weights.in_order_of(nodes), is_known, array, directed)
+        for name, checked in (("mask", is_known), ("values", array), ("weights", strengths)):
+            if checked is not None:
+                checked = checked.copy()
+                checked.flags.writeable = False
+            object.__setattr__(self, name, checked)
+        object.__setattr__(self, "names", nodes.names)
         object.__setattr__(self, "directed", directed)
 
     def __reduce__(self) -> tuple[type[KnownEdges], tuple[Any, ...]]:
@@ -148,26 +137,25 @@ class KnownEdges:
         --------
         >>> import numpy as np
         >>> from sklearn_graphid import KnownEdges
-        >>> known = KnownEdges.from_array([[0, 2.5, np.nan], [2.5, 0, 0], [np.nan, 0, 0]], weighted=True)
-        >>> known
+        >>> KnownEdges.from_array([[0, 2.5, np.nan], [2.5, 0, 0], [np.nan, 0, 0]], weighted=True)
         KnownEdges(n_nodes=3, known=2 of 3 pairs, strengths=1 of 1 edges)
         """
         if is_networkx(partial):
-            raise TypeError(graph_refusal("partial"))
+            raise TypeError(_graph_alone("partial"))
         check_flag(weighted, "weighted")
         return cls._from_partial(read_matrix(partial, "partial"), "partial", weighted, check_flag(directed, "directed"))
 
     @classmethod
-    def _from_partial(cls, partial: NamedMatrix, name: str, weighted: bool, directed: bool) -> KnownEdges:
+    def _from_partial(cls, partial: NodeMatrix, name: str, weighted: bool, directed: bool) -> KnownEdges:
         array = as_square_array(partial, name)
         odd = array[np.isinf(array)] if weighted else array[~(np.isnan(array) | (array == 0) | (array == 1))]
         if odd.size:
             expected = "finite numbers" if weighted else "0, 1"
             hint = "" if weighted else " For strengths of edges, see KnownEdges.from_array(..., weighted=True)."
             raise ValueError(f"{name} holds the value {odd[0]:g}; expected {expected}, or nan where unknown.{hint}")
-        strengths = array if directed else merge_directions(array, name)
+        strengths = array if directed else symmetrized(array, name)
         mask = ~np.isnan(strengths)
-        return cls(mask, mask & (strengths != 0), partial.names, strengths if weighted else None, directed)
+        return cls(mask, mask & (strengths != 0), partial.nodes.names, strengths if weighted else None, directed)
 
     @classmethod
     def from_networkx(
@@ -184,8 +172,8 @@ class KnownEdges:
             The graph whose edges are known to exist. A DiGraph makes the result directed; its edge from u to v means
             that the output of v depends on the input of u.
         absent : list of pairs of nodes, networkx graph or None, default=None
-            Pairs that are known to have no edge, as a list or as the edges of a graph. If `graph` is directed, pairs
-            are ordered: (source, target).
+            Pairs that are known to have no edge, as a list or as the edges of a graph; (source, target) if `graph` is
+            directed.
         nodes : sequence or DataFrame, default=None
             Names of all nodes in the desired order, or a DataFrame whose columns are the nodes. If None, the nodes of
             `graph`, followed by those that only `absent` mentions.
@@ -203,24 +191,24 @@ class KnownEdges:
         >>> import networkx as nx
         >>> from sklearn_graphid import KnownEdges
         >>> friends = nx.Graph([("Ann", "Bob"), ("Bob", "Cid")])
-        >>> known = KnownEdges.from_networkx(friends, absent=[("Ann", "Dan")], nodes=["Ann", "Bob", "Cid", "Dan"])
-        >>> known
+        >>> KnownEdges.from_networkx(friends, absent=[("Ann", "Dan")], nodes=["Ann", "Bob", "Cid", "Dan"])
         KnownEdges(n_nodes=4, known=3 of 6 pairs)
-        >>> follows = nx.DiGraph([("Ann", "Bob")])
-        >>> KnownEdges.from_networkx(follows, absent=[("Bob", "Ann")])
-        KnownEdges(n_nodes=2, known=2 of 2 ordered pairs)
         """
-        present = graph_pairs(graph, "graph")
-        directed = graph.is_directed()
-        missing = [] if absent is None else list_pairs(absent, "absent", directed)
-        strengths = None if weight is None else graph_strengths(graph, weight)
-        names = nodes_of_pairs(graph.nodes, missing) if nodes is None else check_nodes(nodes)
+        edges, directed = _edges_of(graph, "graph"), graph.is_directed()
+        missing = [] if absent is None else _list_pairs(absent, "absent", directed)
+        names = _names_of_pairs(nodes, graph.nodes, missing)
         # A node without an edge counts too: one that is not among `nodes` is a mistake in one of the two.
-        find_nodes(graph.nodes, names, "graph")
-        mask, values, weights = matrices_of_pairs(
-            present, missing, names, "graph", "absent", directed=directed, strengths=strengths
-        )
-        return cls(mask, values, names, weights, directed)
+        _places_of(graph.nodes, names, "graph")
+        strengths = None
+        if weight is not None:
+            attributes = [value for _, _, value in graph.edges(data=weight)]
+            if attributes and all(value is None for value in attributes):
+                raise ValueError(
+                    f"weight={weight!r}, but no edge of graph has this attribute; expected the name of an edge "
+                    f"attribute."
+                )
+            strengths = [_strength(value, f"attribute {weight!r} of graph") for value in attributes]
+        return cls._from_pairs(edges, missing, names, ("graph", "absent"), directed, strengths)
 
     @classmethod
     def from_pandas_edgelist(
@@ -263,17 +251,66 @@ class KnownEdges:
         >>> import pandas as pd
         >>> from sklearn_graphid import KnownEdges
         >>> table = pd.DataFrame({"source": ["a", "a"], "target": ["b", "c"], "present": [True, False]})
-        >>> KnownEdges.from_pandas_edgelist(table).to_array()
-        array([[ 0.,  1.,  0.],
-               [ 1.,  0., nan],
-               [ 0., nan,  0.]])
+        >>> KnownEdges.from_pandas_edgelist(table)
+        KnownEdges(n_nodes=3, known=2 of 3 pairs)
         """
         check_flag(directed, "directed")
-        edges, missing, strengths = read_table(frame, source, target, present, weight)
-        names = nodes_of_pairs((), [*edges, *missing]) if nodes is None else check_nodes(nodes)
-        mask, values, weights = matrices_of_pairs(
-            edges, missing, names, "frame", "frame", directed=directed, strengths=strengths
-        )
+        columns = [str(column) for column in getattr(frame, "columns", ())]
+        for argument, column in (("source", source), ("target", target), ("present", present), ("weight", weight)):
+            if column is not None and str(column) not in columns:
+                hint = " If every row is an edge, pass present=None." if argument == "present" else ""
+                raise ValueError(f"{argument}={column!r}, but frame has the columns {in_words(columns)}.{hint}")
+        pairs = list(zip(frame[source], frame[target], strict=True))
+        is_edge = [True] * len(pairs) if present is None else [_presence(value, present) for value in frame[present]]
+        values = [math.nan] * len(pairs)
+        if weight is not None:
+            values = [_strength(value, f"column {weight!r} of frame") for value in frame[weight]]
+        edges, absent, strengths = [], [], []
+        for pair, there, strength in zip(pairs, is_edge, values, strict=True):
+            if there:
+                edges.append(pair)
+                strengths.append(strength)
+                continue
+            absent.append(pair)
+            if strength and not math.isnan(strength):
+                raise ValueError(
+                    f"weights without edges: column {weight!r} of frame holds {strength:g} for the pair {pair!r}, "
+                    f"which is known to have no edge; expected 0 or nan there."
+                )
+        names = _names_of_pairs(nodes, (), pairs)
+        return cls._from_pairs(edges, absent, names, ("frame", "frame"), directed, strengths)
+
+    @classmethod
+    def _from_pairs(
+        cls,
+        present: list[Pair],
+        absent: list[Pair],
+        names: Names,
+        arguments: tuple[str, str],
+        directed: bool,
+        strengths: list[float] | None,
+    ) -> KnownEdges:
+        """Make it of pairs (source, target), and the strengths of those that are present, nan where unknown."""
+        mask, values = np.eye(len(names), dtype=bool), np.zeros((len(names), len(names)))
+        edges = _space_of(present, names, arguments[0], directed)
+        edges.write(mask, True)
+        edges.write(values, 1.0)
+        missing = _space_of(absent, names, arguments[1], directed)
+        both = missing.gather(values) == 1
+        if both.any():
+            pair = absent[int(both.argmax())]
+            raise ValueError(f"the pair {pair!r} is both present and absent; expected one of the two.")
+        missing.write(mask, True)
+        if strengths is None:
+            return cls(mask, values, names, None, directed)
+        weights, given = np.full(values.shape, np.nan), np.array(strengths, dtype=np.float64)
+        is_given = ~np.isnan(given)
+        # A pair may be listed twice; where only one of the rows has a strength, that is the pair's.
+        edges.select(is_given).write(weights, given[is_given])
+        apart = is_given & (edges.gather(weights) != given)
+        if apart.any():
+            pair = present[int(apart.argmax())]
+            raise ValueError(f"{arguments[0]} holds two different strengths for the pair {pair!r}; expected one.")
         return cls(mask, values, names, weights, directed)
 
     @classmethod
@@ -289,13 +326,11 @@ class KnownEdges:
         known_adjacency: Any = None,
         *,
         n_nodes: int,
-        node_names: Names | None = None,
+        nodes: Nodes | None = None,
         name: str = "known_mask",
-        reference: str = "X",
         directed: bool | None = None,
-        weighted: bool = False,
     ) -> KnownEdges:
-        """Convert any accepted description of the known pairs to a `KnownEdges` of `n_nodes` nodes.
+        """Convert any accepted description of the known pairs to a `KnownEdges`, in the order of some nodes.
 
         Parameters
         ----------
@@ -306,131 +341,83 @@ class KnownEdges:
             The values that go with a boolean `known_mask`.
         n_nodes : int
             Number of nodes.
-        node_names : tuple or None
-            Names of the nodes, in the desired order.
-        name, reference : str
-            The names that error messages use for `known_mask`, and for the argument that sets the number and names of
-            the nodes.
+        nodes : Nodes
+            Names of the nodes in the desired order, and the argument that sets their number; None: X, without names.
+        name : str
+            What error messages call `known_mask`.
         directed : bool or None
-            Whether the graph is directed; a `KnownEdges` of the other kind is an error. If None, it is directed if
-            `known_mask` is a `KnownEdges` of a directed graph.
-        weighted : bool
-            Whether numbers other than 0 in an array are the strengths of edges.
-
-        Returns
-        -------
-        KnownEdges
-            The known part of the graph, in the order of `node_names`.
+            Whether the graph is directed; a `KnownEdges` of the other kind is an error. If None, as `known_mask` says.
         """
+        nodes = nodes or Nodes(None, "X")
         if known_mask is None:
             if known_adjacency is not None:
                 raise ValueError(
                     f"known_adjacency was given without {name}; expected a boolean {name} (True = known) with it."
                 )
-            return cls.nothing(n_nodes, node_names, bool(directed))
+            return cls.nothing(n_nodes, nodes.names, bool(directed))
         if is_networkx(known_mask):
-            raise TypeError(graph_refusal(name))
-        if not isinstance(known_mask, cls):
-            adjacency = None
+            raise TypeError(_graph_alone(name))
+        if isinstance(known_mask, cls):
             if known_adjacency is not None:
-                adjacency = read_matrix(known_adjacency, "known_adjacency", directed=directed)
-            mask = read_matrix(known_mask, name)
-            check_size(mask, n_nodes, node_names, name, reference)
-            if adjacency is not None:
-                names = node_names if node_names is not None else mask.names
-                check_size(adjacency, n_nodes, names, "known_adjacency", reference)
-            known = cls._from_raw(mask, adjacency, is_boolean(known_mask), node_names, name, bool(directed), weighted)
-        elif known_adjacency is not None:
-            raise ValueError(
-                f"known_adjacency was given, but {name} is a KnownEdges and holds the values already; expected "
-                f"known_adjacency=None."
-            )
-        elif directed is not None and directed != known_mask.directed:
-            raise ValueError(kind_refusal(name, known_mask.directed))
-        else:
-            known = known_mask
-        return known._for_nodes(n_nodes, node_names, name, reference)
-
-    @classmethod
-    def of_graph(
-        cls, known: Any, graph: NamedMatrix, node_names: Names | None, reference: str, directed: bool | None = None
-    ) -> KnownEdges:
-        """Read what was known of a fully known graph, in the order of `node_names`; `known` may be a boolean mask."""
-        values = (
-            graph
-            if known is not None and not (isinstance(known, cls) or is_networkx(known)) and is_boolean(known)
-            else None
-        )
-        return cls.coerce(
-            known,
-            values,
-            n_nodes=len(graph.values),
-            node_names=node_names,
-            name="known",
-            reference=reference,
-            directed=directed,
-        )
-
-    @classmethod
-    def _from_raw(
-        cls,
-        mask: NamedMatrix,
-        adjacency: NamedMatrix | None,
-        is_boolean: bool,
-        node_names: Names | None,
-        name: str,
-        directed: bool,
-        weighted: bool,
-    ) -> KnownEdges:
-        if adjacency is None:
-            if is_boolean:
                 raise ValueError(
-                    f"{name} is boolean, which says which pairs are known but not whether they have edges; expected "
-                    f"known_adjacency with it, or an array with 0, 1 and nan."
+                    f"known_adjacency was given, but {name} is a KnownEdges and holds the values already; expected "
+                    f"known_adjacency=None."
                 )
-            return cls._from_partial(mask, name, weighted, directed)
-        if not is_boolean:
+            _check_kind(known_mask, directed, name)
+            return known_mask._for_nodes(n_nodes, nodes, name)
+        mask, adjacency, boolean = read_matrix(known_mask, name), None, _is_boolean(known_mask)
+        _check_size(mask, n_nodes, nodes, nodes.argument)
+        if known_adjacency is not None:
+            adjacency = read_matrix(known_adjacency, "known_adjacency", directed=directed)
+            _check_size(adjacency, n_nodes, mask.nodes if nodes.names is None else nodes, nodes.argument)
+        if adjacency is None and boolean:
+            raise ValueError(
+                f"{name} is boolean, which says which pairs are known but not whether they have edges; expected "
+                f"known_adjacency with it, or an array with 0, 1 and nan."
+            )
+        if adjacency is not None and not boolean:
             raise ValueError(
                 f"known_adjacency goes with a boolean {name} (True = known), but {name} is not boolean; expected a "
                 f"boolean {name}, or known_adjacency=None."
             )
-        weights = adjacency if weighted else None
-        if weighted:
-            is_edge = (adjacency.values != 0).astype(np.float64)
-            # nan is no number at all, and refused with the values where the pair is known.
-            adjacency = NamedMatrix(np.where(np.isnan(adjacency.values), np.nan, is_edge), adjacency.names)
-        # Mask and values each go by the names of the nodes, even where the other has none.
-        return cls(mask, adjacency, node_names, weights, directed)  # type: ignore[arg-type]
+        if adjacency is None:
+            known = cls._from_partial(mask, name, False, bool(directed))
+        else:  # mask and values each go by the names of the nodes, even where the other has none
+            known = cls(mask, adjacency, nodes.names, directed=bool(directed))  # type: ignore[arg-type]
+        return known._for_nodes(n_nodes, nodes, name)
 
-    def _for_nodes(self, n_nodes: int, node_names: Names | None, name: str, reference: str) -> KnownEdges:
-        """The same in the order of `node_names`, after checking that there are as many nodes."""
-        if node_names is None and self.names is not None and is_numbering(self.names) and self.n_nodes == n_nodes:
-            node_names = tuple(range(n_nodes))  # a node that is called 3 is column 3
-        if self.names is not None and node_names is not None and self.n_nodes < n_nodes:
-            self._refuse_missing_nodes(node_names, name, reference)
-        order = node_order(self.names, node_names, name, reference)
+    @classmethod
+    def of_graph(cls, known: Any, graph: NodeMatrix, nodes: Nodes, directed: bool | None = None) -> KnownEdges:
+        """Read what was known of a fully known graph, in the order of some nodes; `known` may be a boolean mask."""
+        is_mask = not (known is None or isinstance(known, cls) or is_networkx(known)) and _is_boolean(known)
+        return cls.coerce(
+            known, graph if is_mask else None, n_nodes=len(graph.values), nodes=nodes, name="known", directed=directed
+        )
+
+    def _for_nodes(self, n_nodes: int, nodes: Nodes, name: str) -> KnownEdges:
+        """Put it in the order of the nodes, after checking that there are as many."""
+        names = nodes.names
+        if names is None and self.names is not None and is_numbering(self.names) and self.n_nodes == n_nodes:
+            names = tuple(range(n_nodes))  # a node that is called 3 is column 3
+        if self.names is not None and names is not None and self.n_nodes < n_nodes:
+            found = match_names(names, self.names)
+            missing = [node for node, place in zip(names, found, strict=True) if place is None]
+            if len(missing) == n_nodes - self.n_nodes:
+                raise ValueError(
+                    f"{name} lacks nodes of {nodes.argument}: {in_words(missing)}. Nodes without a known pair must be "
+                    f"listed too, as in KnownEdges.from_networkx(graph, nodes=X.columns)."
+                )
+        order = Nodes(self.names, name).order_in(Nodes(names, nodes.argument))
         if self.n_nodes != n_nodes:
             raise ValueError(
-                f"{name} is a KnownEdges of {self.n_nodes} nodes but {reference} has {n_nodes} nodes; expected as "
+                f"{name} is a KnownEdges of {self.n_nodes} nodes but {nodes.argument} has {n_nodes} nodes; expected as "
                 f"many nodes."
             )
-        if node_names is None or (order is None and self.names == node_names):
+        if names is None or (order is None and self.names == names):
             return self
         places = slice(None) if order is None else np.ix_(order, order)
         weights = None if self.weights is None else self.weights[places]
-        return type(self)(self.mask[places], self.values[places], node_names, weights, self.directed)
-
-    def _refuse_missing_nodes(self, node_names: Names, name: str, reference: str) -> None:
-        missing = [
-            node
-            for node, place in zip(node_names, match_names(node_names, self.names or ()), strict=True)
-            if place is None
-        ]
-        if len(missing) == len(node_names) - self.n_nodes:
-            raise ValueError(
-                f"{name} lacks nodes of {reference}: {in_words(missing)}. Nodes without a known pair must be listed "
-                f"too, as in KnownEdges.from_networkx(graph, nodes=X.columns)."
-            )
+        return type(self)(self.mask[places], self.values[places], names, weights, self.directed)
 
     @property
     def n_nodes(self) -> int:
@@ -459,16 +446,6 @@ class KnownEdges:
         """Return the pairs that are known to have an edge."""
         return EdgeSpace.of_mask(self.values == 1, self.directed)
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether the strength of any edge is known."""
-        return self.weights is not None
-
-    @property
-    def smallest_weight(self) -> float | None:
-        """The smallest known strength (the most negative one if there are any); None if no strength is known."""
-        return None if self.weights is None else float(np.nanmin(self.weights))
-
     def known_weights(self) -> FloatArray:
         """Return the known strengths, and zero elsewhere."""
         return np.zeros(self.mask.shape) if self.weights is None else np.nan_to_num(self.weights)
@@ -482,7 +459,7 @@ class KnownEdges:
         return EdgeSpace.of_mask((self.values == 1) & (self.known_weights() == 0), self.directed)
 
     def to_array(self, weighted: bool = False) -> FloatArray:
-        """Return the partially known matrix: 0 and 1, and nan where unknown.
+        """Return the matrix that `from_array` reads: 0 and 1, and nan where unknown.
 
         Parameters
         ----------
@@ -493,27 +470,16 @@ class KnownEdges:
         Returns
         -------
         ndarray of shape (n_nodes, n_nodes)
-            A matrix that `from_array` reads.
+            The partially known matrix.
         """
-        if not weighted:
-            return np.where(self.mask, self.values, np.nan)
-        n_unknown = self._n_edges - self._n_strengths
+        n_unknown = self.edges_without_weight().n_free if weighted else 0
         if n_unknown:
             raise ValueError(
                 f"weighted=True, but the strengths of {n_unknown} known edges are unknown, which this matrix cannot "
                 f"express because nan stands for an unknown pair; expected weighted=False. The known strengths are in "
                 f"the attribute weights."
             )
-        strengths = self.values if self.weights is None else np.where(self.values == 1, self.weights, 0.0)
-        return np.where(self.mask, strengths, np.nan)
-
-    @property
-    def _n_edges(self) -> int:
-        return self.edges().n_free
-
-    @property
-    def _n_strengths(self) -> int:
-        return 0 if self.weights is None else EdgeSpace.of_mask(np.isfinite(self.weights), self.directed).n_free
+        return np.where(self.mask, self.known_weights() if weighted else self.values, np.nan)
 
     def fill(self, pairs: npt.ArrayLike) -> FloatArray:
         """Fill in values for the unknown pairs, in the order of `unknown_pairs`, and keep the known pairs.
@@ -537,9 +503,10 @@ class KnownEdges:
         return filled
 
     def __repr__(self) -> str:
-        n_pairs = self.n_nodes * (self.n_nodes - 1) // self.space.n_entries
+        n_pairs, strengths = self.n_nodes * (self.n_nodes - 1) // self.space.n_entries, ""
         pairs = f"{n_pairs} ordered pairs" if self.directed else f"{n_pairs} pairs"
-        strengths = f", strengths={self._n_strengths} of {self._n_edges} edges" if self.has_weights else ""
+        if self.weights is not None:
+            strengths = f", strengths={self.edges_with_weight().n_free} of {self.edges().n_free} edges"
         return f"KnownEdges(n_nodes={self.n_nodes}, known={n_pairs - self.n_unknown} of {pairs}{strengths})"
 
 
@@ -550,8 +517,154 @@ def is_directed(known: Any, directed: bool | None) -> bool:
     return isinstance(known, KnownEdges) and known.directed
 
 
-def names_of_known(known: Any) -> Names | None:
-    """The names that an argument of `KnownEdges.coerce` carries."""
+def nodes_of_known(known: Any) -> Nodes:
+    """The nodes of an argument of `KnownEdges.coerce`, which metrics and displays call `known`."""
     if known is None or is_networkx(known):
-        return None
-    return known.names if isinstance(known, KnownEdges) else read_matrix(known, "known").names
+        return Nodes(None, "known")
+    return Nodes(known.names, "known") if isinstance(known, KnownEdges) else read_matrix(known, "known").nodes
+
+
+# Checks
+
+
+def _check_mask(square: FloatArray, directed: bool) -> BoolArray:
+    array = as_square_array(square, "mask")
+    if not np.isin(array, (0, 1)).all():
+        raise ValueError("mask holds values other than True and False; expected a boolean array.")
+    return (array if directed else symmetrized(array, "mask")).astype(bool)
+
+
+def _check_strengths(weights: FloatArray, mask: BoolArray, values: FloatArray, directed: bool) -> FloatArray | None:
+    """Return the strengths of known edges as far as they are known, nan elsewhere; None if no strength is known."""
+    array = as_square_array(weights, "weights")
+    if array.shape != mask.shape:
+        raise ValueError(f"weights has shape {array.shape} but mask has shape {mask.shape}.")
+    is_edge = mask & (values == 1)
+    surplus = mask & ~is_edge & ~np.isnan(array) & (array != 0)
+    if surplus.any():
+        i, j = np.argwhere(surplus)[0]
+        raise ValueError(
+            f"weights without edges: entry ({i}, {j}) is {array[i, j]:g}, but that pair is known to have no edge; "
+            f"expected 0 or nan there."
+        )
+    strengths = np.where(is_edge, array, np.nan)
+    odd = strengths[(strengths == 0) | np.isinf(strengths)]
+    if odd.size:
+        raise ValueError(
+            f"weights holds the value {odd[0]:g} for a known edge; expected a finite number other than 0, or nan if "
+            f"the strength is unknown."
+        )
+    strengths = strengths if directed else symmetrized(strengths, "weights")
+    return None if np.isnan(strengths).all() else strengths
+
+
+def _check_size(matrix: NodeMatrix, n_nodes: int, nodes: Nodes, reference: str) -> None:
+    """Raise ValueError unless a matrix is of these nodes; names that differ say more than numbers that do."""
+    matrix.nodes.order_in(Nodes(nodes.names, reference))
+    if matrix.values.shape != (n_nodes, n_nodes):
+        raise ValueError(
+            f"{matrix.nodes.argument} has shape {matrix.values.shape} but {reference} has {n_nodes} nodes, so it "
+            f"should be ({n_nodes}, {n_nodes}). Cross-validation slices arrays that have as many rows as there are "
+            f"experiments; wrap the mask in KnownEdges to pass it whole."
+        )
+
+
+def _check_kind(known: KnownEdges, directed: bool | None, name: str) -> None:
+    if directed is False and known.directed:
+        raise ValueError(f"{name} is a KnownEdges of a directed graph; expected an undirected one. {DIRECTED_HINT}")
+    if directed and not known.directed:
+        raise ValueError(
+            f"{name} is a KnownEdges of an undirected graph, but directed=True; expected one of a directed graph, made "
+            f"by KnownEdges(..., directed=True), from_array(..., directed=True) or from_networkx(digraph)."
+        )
+
+
+def _graph_alone(name: str) -> str:
+    """An error message that says why a networkx graph is not enough, and what to pass instead."""
+    return (
+        f"{name} is a networkx graph, which lists the edges but not the pairs that are known to have no edge. "
+        f"Pass KnownEdges.from_networkx(graph, absent=...) with the pairs that are known to have no edge (all others "
+        f"are then unknown), or a boolean mask of the known pairs together with known_adjacency=graph."
+    )
+
+
+def _is_boolean(array: Any) -> bool:
+    # Sparse matrices have a dtype but become arrays of objects in numpy's hands; nested lists have none.
+    return bool(getattr(array, "dtype", np.asarray(array).dtype) == np.dtype(bool))
+
+
+# Pairs that are listed by names
+
+
+def _edges_of(graph: Any, argument: str) -> list[Pair]:
+    if not is_networkx(graph) or graph.is_multigraph():
+        kind = type(graph).__name__
+        raise TypeError(f"{argument} is a {kind}; expected a networkx.Graph or a networkx.DiGraph.")
+    return list(graph.edges())
+
+
+def _list_pairs(pairs: Any, argument: str, directed: bool) -> list[Pair]:
+    """Read pairs from a list or from a graph, which must be directed or not as `directed` says."""
+    if is_networkx(pairs):
+        if pairs.is_directed() != directed:
+            came, way_out = ("an undirected", "to_directed()") if directed else ("a directed", "to_undirected()")
+            raise ValueError(f"{argument} is {came} graph, but graph is not; pass {argument}.{way_out} instead.")
+        return _edges_of(pairs, argument)
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable) or column_names(pairs) is not None:
+        raise TypeError(f"{argument} is a {type(pairs).__name__}; expected a list of pairs of nodes, or a graph.")
+    checked: list[Any] = []
+    for pair in pairs:
+        if isinstance(pair, str | bytes) or not isinstance(pair, Iterable) or len(ends := tuple(pair)) != 2:
+            raise ValueError(f"{argument} holds {pair!r}; expected pairs of nodes, such as ('a', 'b').")
+        checked.append(ends)
+    return checked
+
+
+def _names_of_pairs(nodes: Any, first: Iterable[Hashable], pairs: list[Pair]) -> Names:
+    """What a user lists as `nodes`; else the first nodes and then those that only pairs mention, or all by number."""
+    if nodes is not None:
+        columns = getattr(nodes, "columns", None)
+        listed = nodes if columns is None else columns
+        if isinstance(listed, str | bytes) or not isinstance(listed, Iterable):
+            raise TypeError(f"nodes is a {type(nodes).__name__}; expected a list of node names, or a DataFrame.")
+        return check_names(listed, "nodes")
+    names = check_names(dict.fromkeys([*first, *(end for pair in pairs for end in pair)]), "nodes")
+    return tuple(sorted(names, key=lambda name: int(str(name)))) if is_numbering(names) else names
+
+
+def _places_of(nodes: Iterable[Hashable], names: Names, argument: str) -> dict[Hashable, int]:
+    """Return the position of each node among the names; raise ValueError if a node is not among them."""
+    wanted = tuple(dict.fromkeys(nodes))
+    places = dict(zip(wanted, match_names(wanted, names), strict=True))
+    surplus = [node for node, place in places.items() if place is None]
+    if surplus:
+        raise ValueError(f"{argument} has nodes that are not among `nodes`: {in_words(surplus)}.")
+    return {node: place for node, place in places.items() if place is not None}
+
+
+def _space_of(pairs: list[Pair], names: Names, argument: str, directed: bool) -> EdgeSpace:
+    """Pairs (source, target) as entries of a matrix, of which rows receive."""
+    places = _places_of((end for pair in pairs for end in pair), names, argument)
+    for pair in pairs:
+        if places[pair[0]] == places[pair[1]]:
+            raise ValueError(f"{argument} holds the pair {pair!r} of a node with itself; expected two different nodes.")
+    found = np.array([[places[source], places[target]] for source, target in pairs], dtype=np.intp).reshape(-1, 2)
+    return EdgeSpace(len(names), found[:, 1], found[:, 0], directed)
+
+
+def _strength(value: Any, place: str) -> float:
+    """A number; nan for what says that it is missing."""
+    if value is None or type(value).__name__ == "NAType":  # pandas' own nan, which compares with nothing
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{place} holds {value!r}; expected numbers, or nan where the strength is unknown.")
+    return float(value)
+
+
+def _presence(value: Any, column: str) -> bool:
+    try:
+        return _PRESENCE[value]
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"column {column!r} of frame holds {value!r}; expected True or False, 1 or 0, 'present' or 'absent'."
+        ) from None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import Tags, check_array, check_consistent_length
+from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._utils._findings import Finding
@@ -22,15 +22,14 @@ from .._utils._libraries import CallbackSupportMixin, fit_context, require_panda
 from .._utils._numbers import FloatArray, check_integer
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
-from ..evaluation._scorers import outputs_and_predictions, outputs_r2
+from ..evaluation._scorers import outputs_and_predictions, outputs_r2, read_outputs
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
-from ..graphs._names import Names, node_order
+from ..graphs._matrices import as_numbers
+from ..graphs._nodes import Nodes
 from ._columns import (
-    as_numbers,
     match_outputs,
-    names_of_columns,
-    names_of_outputs,
+    nodes_of_outputs,
     refuse_missing_inputs,
     row_order,
     warn_of_doubtful_data,
@@ -276,10 +275,10 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     def _validate(self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any) -> Experiments:
         given = {"X": X, "y": Y}
         inputs, outputs = self._validate_experiments(X, Y)
-        names = self._names_of_inputs
         self._check_kind(known_mask)
+        nodes = Nodes(self._nodes_of_inputs.names, "X")
         known = KnownEdges.coerce(
-            known_mask, known_adjacency, n_nodes=inputs.shape[1], node_names=names, directed=self._is_directed
+            known_mask, known_adjacency, n_nodes=inputs.shape[1], nodes=nodes, directed=self._is_directed
         )
         self._check_known_weights(known)
         filter = clone(resolve_filter(self.filter)).for_nodes(known.names)
@@ -307,7 +306,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         return False
 
     def _check_known_weights(self, known: KnownEdges) -> None:
-        if not known.has_weights or self._uses_known_weights:
+        if known.weights is None or self._uses_known_weights:
             return
         edge_weights = getattr(self, "edge_weights", None)
         if edge_weights == "binary":
@@ -334,61 +333,50 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if np.isscalar(Y):
             raise ValueError(f"Y is a single number, {Y!r}; expected an array of shape (n_experiments, n_nodes).")
-        rows = X, Y
+        given = X, Y
         warn_of_unnamed_columns(X=X, Y=Y)
-        self._names_of_inputs = names_of_columns(X, "X")
-        output_names = names_of_outputs(Y, self._names_of_inputs)
-        X, Y = as_numbers(X, "X"), as_numbers(Y, "Y")
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        refuse_missing_inputs(X, self._names_of_inputs)
-        Y = check_array(
-            Y, ensure_2d=False, allow_nd=False, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y"
-        )
-        if np.isinf(Y).any():
-            raise ValueError("Input Y contains infinity or a value too large for dtype('float64').")
-        check_consistent_length(X, Y)
-        self._flat_output = Y.ndim == 1
-        outputs = Y.reshape(len(Y), -1)
-        order = row_order(*rows)
+        nodes = Nodes.of_columns(X, "X")
+        named_outputs = nodes_of_outputs(Y, nodes)
+        X = validate_data(self, as_numbers(X, "X"), dtype=np.float64, ensure_all_finite="allow-nan")
+        refuse_missing_inputs(X, nodes)
+        outputs = read_outputs(Y, "Y")
+        check_consistent_length(X, outputs)
+        self._flat_output = outputs.ndim == 1
+        outputs = outputs.reshape(len(outputs), -1)
+        order = row_order(*given)
         outputs = outputs if order is None else outputs[order]
         if np.isnan(outputs).all():
             raise ValueError("Y holds nothing but nan; expected at least one measured output.")
-        self._output_nodes = match_outputs(
-            self.observed_nodes, output_names, outputs.shape[1], self._names_of_inputs, X.shape[1]
-        )
-        self._names_of_outputs = output_names
+        places = match_outputs(self.observed_nodes, named_outputs, outputs.shape[1], nodes, X.shape[1])
+        names = None if nodes.names is None else tuple(nodes.names[node] for node in places)
+        if named_outputs.names is not None and not self._flat_output:
+            names = named_outputs.names
+        self._nodes_of_inputs, self._nodes_of_outputs = Nodes(nodes.names, "X at fit"), Nodes(names, "Y at fit")
+        self._output_nodes = places
         full = np.full(X.shape, np.nan)
-        full[:, self._output_nodes] = outputs
+        full[:, places] = outputs
         warn_of_doubtful_data(X, full)
         return X, full
 
     def _validate_new_inputs(self, X: Any) -> FloatArray:
-        names = names_of_columns(X, "X")
-        if names is not None and not all(isinstance(name, str) for name in names):
-            # scikit-learn compares the names of columns with those at fit, but only where they are text.
-            order = node_order(names, self._names_of_inputs, "X", "X at fit")
-            if order is not None:
-                raise ValueError("X has its columns in another order than at fit; expected the same order.")
+        nodes = Nodes.of_columns(X, "X")
+        # scikit-learn compares the names of columns with those at fit, but only where they are text.
+        is_text = all(isinstance(name, str) for name in nodes.names or ())
+        if not is_text and nodes.order_in(self._nodes_of_inputs) is not None:
+            raise ValueError("X has its columns in another order than at fit; expected the same order.")
         numbers = as_numbers(X, "X")
         inputs: FloatArray = validate_data(self, numbers, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
-        refuse_missing_inputs(inputs, names)
+        refuse_missing_inputs(inputs, nodes)
         return inputs
 
-    _output_rows = staticmethod(row_order)
-
-    def _output_columns(self, y: Any) -> npt.NDArray[np.intp] | None:
-        """The order that puts the columns of new outputs in that of Y at fit; None where they go by position."""
-        names = names_of_outputs(y, self._names_of_inputs)
-        if getattr(y, "ndim", 2) == 1:
-            return None
-        return node_order(names, self._names_at_outputs(), "y", "Y at fit")
-
-    def _names_at_outputs(self) -> Names | None:
-        """What the columns of Y at fit were called, or the nodes that they belong to."""
-        if self._names_of_outputs is not None and not self._flat_output:
-            return self._names_of_outputs
-        names = self._names_of_inputs
-        return None if names is None else tuple(names[node] for node in self._output_nodes)
+    def _align_outputs(self, X: Any, y: Any, outputs: FloatArray) -> FloatArray:
+        """Put new outputs (experiments, outputs), read from y, in the order of Y's columns at fit and of X's rows."""
+        named = nodes_of_outputs(y, self._nodes_of_inputs)
+        if getattr(y, "ndim", 2) != 1:
+            columns = Nodes(named.names, "y").order_in(self._nodes_of_outputs)
+            outputs = outputs if columns is None else outputs[:, columns]
+        rows = row_order(X, y)
+        return outputs if rows is None else outputs[rows]
 
     def predict(self, X: npt.ArrayLike) -> FloatArray:
         """Outputs that the identified system would give, without noise.

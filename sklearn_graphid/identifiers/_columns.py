@@ -6,8 +6,6 @@ Both go by name where X and Y have names (those of rows are the labels of a pand
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,10 @@ import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
 from .._utils._warnings import warn_caller
-from ..graphs._names import (
+from ..graphs._nodes import (
     Names,
-    check_names,
+    Nodes,
+    are_integers,
     column_names,
     differing_names,
     in_words,
@@ -25,169 +24,84 @@ from ..graphs._names import (
     match_names,
     unless_numbers,
 )
-from ..graphs._validation import refuse_dates
 
 __all__ = [
-    "as_numbers",
     "match_outputs",
-    "names_of_columns",
-    "names_of_outputs",
-    "nodes_called",
-    "observed_columns",
+    "nodes_of_outputs",
     "refuse_missing_inputs",
     "row_order",
     "warn_of_doubtful_data",
     "warn_of_unnamed_columns",
 ]
 
-
-def observed_columns(observed_nodes: Any, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
-    """The node that each column of Y belongs to, by position."""
-    if isinstance(observed_nodes, str):
-        return _leading_columns(observed_nodes, n_outputs, n_nodes)
-    nodes = np.asarray(observed_nodes)
-    if nodes.ndim != 1 or nodes.dtype.kind not in "iu":
-        raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}.")
-    if len(nodes) != n_outputs:
-        raise ValueError(
-            f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one node for each column."
-        )
-    return _different_nodes(nodes, "observed_nodes", n_nodes)
-
-
-def _different_nodes(nodes: npt.NDArray[Any], argument: str, n_nodes: int) -> npt.NDArray[np.intp]:
-    if nodes.min() < 0 or nodes.max() >= n_nodes or len(np.unique(nodes)) != len(nodes):
-        raise ValueError(
-            f"{argument} holds the nodes {in_words(nodes.tolist())}, by their number; expected different integers from "
-            f"0 to {n_nodes - 1}, the nodes of X."
-        )
-    return nodes.astype(np.intp)
-
-
-def nodes_called(nodes: Any, argument: str, node_names: Names | None, n_nodes: int) -> npt.NDArray[np.intp]:
-    """The numbers of some nodes, of which there must be one at least, that are given by numbers or by names.
-
-    Where nodes are called by integers, integers are names.
-    """
-    expected = "a list of nodes, by their numbers or by the names of X's columns"
-    are_integers = node_names is not None and all(isinstance(name, Integral) for name in node_names)
-    numbers = np.asarray(_numbers_of(nodes, node_names, argument, expected, integers_are_names=are_integers))
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or not len(numbers):
-        raise ValueError(f"{argument}={nodes!r}; expected {expected}.")
-    return _different_nodes(numbers, argument, n_nodes)
-
-
 _OBSERVED = "'auto', 'all', 'leading', or a list of nodes, by their numbers or by the names of X's columns"
 
 
-def _leading_columns(name: str, n_outputs: int, n_nodes: int) -> npt.NDArray[np.intp]:
-    if name not in ("auto", "all", "leading"):
-        raise ValueError(f"observed_nodes={name!r}; expected {_OBSERVED}.")
-    if n_outputs > n_nodes or (name == "all" and n_outputs != n_nodes):
-        raise ValueError(
-            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or a "
-            f"list of the measured nodes as observed_nodes."
-        )
-    if name == "auto" and n_outputs < n_nodes:
-        warn_caller(
-            f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
-            f"measured nodes in observed_nodes, or pass 'leading' to silence this."
-        )
-    return np.arange(n_outputs)
-
-
-def match_outputs(
-    observed_nodes: Any, output_names: Names | None, n_outputs: int, node_names: Names | None, n_nodes: int
-) -> npt.NDArray[np.intp]:
-    """The node that each column of Y belongs to: by name where Y and X both have names, else by position.
-
-    Parameters
-    ----------
-    observed_nodes : str or list
-        The parameter of an identifier.
-    output_names, node_names : tuple or None
-        Names of the columns of Y and of X.
-    n_outputs, n_nodes : int
-        How many there are.
-
-    Returns
-    -------
-    ndarray of int
-        One for each column of Y.
-    """
-    observed = _numbers_of(observed_nodes, node_names, "observed_nodes", _OBSERVED)
-    numbers = tuple(range(n_nodes))
-    if node_names is None and output_names is not None and None not in match_names(output_names, numbers):
-        node_names = numbers  # columns that are called by numbers
-    if output_names is not None and unless_numbers(output_names) is None and not _is_auto(observed):
-        output_names = None
-    if output_names is None or node_names is None:
-        return observed_columns(observed, n_outputs, n_nodes)
-    places = match_names(output_names, node_names)
-    if None in places:
-        if n_outputs == n_nodes and (is_numbering(output_names) or is_numbering(node_names)):
-            return observed_columns(observed, n_outputs, n_nodes)
-        # Nodes that were not measured need no column, so that only names that X does not have are wrong.
-        surplus = [name for name, place in zip(output_names, places, strict=True) if place is None]
-        differing = (
-            differing_names(output_names, node_names) if n_outputs >= n_nodes else f"surplus: {in_words(surplus)}."
-        )
-        raise ValueError(
-            f"Y and X do not name the same nodes: {differing} Nodes are matched by name where both have names; pass Y "
-            f"without names, and observed_nodes, to match by position."
-        )
-    by_name = np.array(places, dtype=np.intp)
-    if _is_auto(observed):
-        return by_name
-    by_position = observed_columns(observed, n_outputs, n_nodes)
-    if set(by_position) != set(by_name):
-        raise ValueError(
-            f"observed_nodes={observed_nodes!r} contradicts the names of Y's columns, {in_words(output_names)}; "
-            f"expected observed_nodes='auto', which uses the names."
-        )
-    return by_name
-
-
-def _is_auto(observed_nodes: Any) -> bool:
-    return isinstance(observed_nodes, str) and observed_nodes == "auto"
-
-
-def _numbers_of(
-    given: Any, node_names: Names | None, argument: str, expected: str, integers_are_names: bool = False
-) -> Any:
-    """Nodes that are given by their names turned into their numbers, and all else as it is."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        return given
-    nodes = tuple(given)
-    if all(isinstance(node, Integral) for node in nodes) and not integers_are_names:
-        return given
-    if node_names is None or not all(isinstance(node, Hashable) for node in nodes):
-        without = "; the columns of X have no names" if node_names is None else ""
-        raise ValueError(f"{argument}={given!r}; expected {expected}{without}.")
-    places = match_names(nodes, node_names)
-    unknown = [node for node, place in zip(nodes, places, strict=True) if place is None]
-    if unknown:
-        raise ValueError(f"{argument} holds {in_words(unknown)}; expected names of columns of X.")
-    return np.array(places, dtype=np.intp)
-
-
-def names_of_columns(data: Any, name: str) -> Names | None:
-    names = column_names(data)
-    return None if names is None else check_names(names, f"{name}'s columns")
-
-
-def names_of_outputs(Y: Any, node_names: Names | None = None) -> Names | None:
-    """The names of Y's columns; that of a Series, if it has one.
+def nodes_of_outputs(Y: Any, inputs: Nodes) -> Nodes:
+    """The names of Y's columns, which must differ; that of a Series, if it has one.
 
     The numbers 0, 1, 2 ... in this order are names only where nodes are called so, in another order.
     """
     if getattr(Y, "ndim", 2) == 1 and hasattr(Y, "dtype"):
         name = getattr(Y, "name", None)
-        return None if name is None else (name,)
+        return Nodes(None if name is None else (name,), "Y")
     numbers = column_names(Y, keep_numbers=True)
-    if numbers is not None and node_names is not None and None not in match_names(numbers, node_names):
-        return check_names(numbers, "Y's columns")
-    return names_of_columns(Y, "Y")
+    are_names = numbers is not None and inputs.names is not None and None not in match_names(numbers, inputs.names)
+    return Nodes.of_columns(Y, "Y", keep_numbers=are_names)
+
+
+def match_outputs(
+    observed_nodes: Any, outputs: Nodes, n_outputs: int, inputs: Nodes, n_nodes: int
+) -> npt.NDArray[np.intp]:
+    """The node of each column of Y: by name where Y and X both have names, else by position or `observed_nodes`."""
+    is_auto = isinstance(observed_nodes, str) and observed_nodes == "auto"
+    names, node_names, numbers = outputs.names, inputs.names, tuple(range(n_nodes))
+    if node_names is None and names is not None and None not in match_names(names, numbers):
+        node_names = numbers  # columns that are called by numbers
+    if names is None or node_names is None or (unless_numbers(names) is None and not is_auto):
+        return _by_position(observed_nodes, n_outputs, inputs, n_nodes)
+    places = match_names(names, node_names)
+    if None in places:
+        if n_outputs == n_nodes and (is_numbering(names) or is_numbering(node_names)):
+            return _by_position(observed_nodes, n_outputs, inputs, n_nodes)
+        # Nodes that were not measured need no column, so that only names that X does not have are wrong.
+        surplus = [name for name, place in zip(names, places, strict=True) if place is None]
+        differing = differing_names(names, node_names) if n_outputs >= n_nodes else f"surplus: {in_words(surplus)}."
+        raise ValueError(
+            f"Y and X do not name the same nodes: {differing} Nodes are matched by name where both have names; pass Y "
+            f"without names, and observed_nodes, to match by position."
+        )
+    by_name = np.array(places, dtype=np.intp)
+    if not is_auto and set(_by_position(observed_nodes, n_outputs, inputs, n_nodes)) != set(by_name):
+        raise ValueError(
+            f"observed_nodes={observed_nodes!r} contradicts the names of Y's columns, {in_words(names)}; "
+            f"expected observed_nodes='auto', which uses the names."
+        )
+    return by_name
+
+
+def _by_position(observed_nodes: Any, n_outputs: int, inputs: Nodes, n_nodes: int) -> npt.NDArray[np.intp]:
+    if not isinstance(observed_nodes, str):
+        nodes = inputs.numbers_of(observed_nodes, "observed_nodes", n_nodes, _OBSERVED)
+        if len(nodes) != n_outputs:
+            raise ValueError(
+                f"observed_nodes names {len(nodes)} nodes but Y has {n_outputs} columns; expected one node for each "
+                f"column."
+            )
+        return nodes
+    if observed_nodes not in ("auto", "all", "leading"):
+        raise ValueError(f"observed_nodes={observed_nodes!r}; expected {_OBSERVED}.")
+    if n_outputs > n_nodes or (observed_nodes == "all" and n_outputs != n_nodes):
+        raise ValueError(
+            f"Y has {n_outputs} columns but X has {n_nodes} nodes (columns); expected an output for every node, or a "
+            f"list of the measured nodes as observed_nodes."
+        )
+    if observed_nodes == "auto" and n_outputs < n_nodes:
+        warn_caller(
+            f"Y has {n_outputs} columns for {n_nodes} nodes; they are taken for the first {n_outputs} nodes. Name the "
+            f"measured nodes in observed_nodes, or pass 'leading' to silence this."
+        )
+    return np.arange(n_outputs)
 
 
 def row_order(X: Any, Y: Any) -> npt.NDArray[np.intp] | None:
@@ -227,9 +141,8 @@ def _index_of(data: Any) -> Any:
 
 def _are_other_counts(labels: Names, reference: Names) -> bool:
     """Whether one or both are mere counts of the rows: integers beside another type, or beside integers one apart."""
-    are_integers = [all(isinstance(label, Integral) for label in names) for names in (labels, reference)]
-    if not all(are_integers):
-        return any(are_integers)
+    if not (are_integers(labels) and are_integers(reference)):
+        return are_integers(labels) or are_integers(reference)
     steps = {int(label) - int(other) for label, other in zip(labels, reference, strict=True)}  # type: ignore[call-overload]
     return steps in ({1}, {-1})
 
@@ -251,12 +164,12 @@ def warn_of_unnamed_columns(**data: Any) -> None:
         )
 
 
-def refuse_missing_inputs(inputs: FloatArray, node_names: Names | None) -> None:
+def refuse_missing_inputs(inputs: FloatArray, nodes: Nodes) -> None:
     """Raise ValueError where an input is nan."""
     missing = np.argwhere(np.isnan(inputs))
     if len(missing):
         row, column = missing[0]
-        node = column if node_names is None else repr(node_names[column])
+        node = column if nodes.names is None else repr(nodes.names[column])
         raise ValueError(
             f"Input X contains NaN: {len(missing)} of {inputs.size} entries, the first in row {row} at node {node}; "
             f"expected a number for every input, such as 0 where nothing was put in. Only outputs may be missing: "
@@ -283,11 +196,3 @@ def warn_of_doubtful_data(inputs: FloatArray, outputs: FloatArray) -> None:
             "Y is equal to X: every measured output is its node's own input, as if no node had an effect on another. "
             "Check that Y holds the outputs, and not the inputs once more."
         )
-
-
-def as_numbers(data: Any, name: str) -> Any:
-    """The data with nan where an entry is masked; dates are refused."""
-    refuse_dates(data, name)
-    if isinstance(data, np.ma.MaskedArray):
-        return np.ma.filled(data.astype(np.float64), np.nan)
-    return data

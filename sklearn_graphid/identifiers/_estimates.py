@@ -86,7 +86,7 @@ def central_interval(draws: FloatArray, level: Any) -> FloatArray:
 
 def check_edge_weights(edge_weights: str, known: KnownEdges, filter: GraphFilter) -> None:
     """Refuse strengths that do not go with the known edges or with the filter."""
-    smallest = known.smallest_weight
+    smallest = None if known.weights is None else float(np.nanmin(known.weights))
     if edge_weights == "positive" and smallest is not None and smallest < 0:
         raise ValueError(
             f"a known edge has the strength {smallest:g}, but edge_weights='positive'; expected strengths above zero, "

@@ -14,7 +14,8 @@ from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import resolve_device
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
-from ..graphs._validation import check_edge_probabilities, read_matrix
+from ..graphs._matrices import check_edge_probabilities, read_matrix
+from ..graphs._nodes import Nodes
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_priors
 from ..priors._trust import Trust, choose_prior, trust_from_known
 from ._posterior import PosteriorIdentifier
@@ -312,7 +313,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
             return None
         matrix = read_matrix(self.edge_prior, "edge_prior", directed=known.directed)
         probabilities = check_edge_probabilities(
-            matrix.in_order_of(known.names, "edge_prior", "X"), known.n_nodes, directed=known.directed
+            matrix.in_order_of(Nodes(known.names, "X")), known.n_nodes, directed=known.directed
         )
         # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)

@@ -25,9 +25,8 @@ from ..design import (
 )
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
-from ..graphs._names import Names, node_order, unless_numbers
-from ..graphs._node_values import check_node_values
-from ._columns import as_numbers, names_of_columns, nodes_called
+from ..graphs._matrices import as_numbers
+from ..graphs._nodes import Nodes, check_node_values, unless_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +69,7 @@ class NextExperimentMixin(ABC):
     known_edges_: KnownEdges
     node_names_: list[Any]
     edge_probabilities_: FloatArray
-    _names_of_inputs: Names | None
+    _nodes_of_inputs: Nodes
     _measured_nodes: npt.NDArray[np.intp]
 
     @abstractmethod
@@ -244,8 +243,9 @@ class NextExperimentMixin(ABC):
     def _deviations(self, draws: SystemDraws, observed: Any) -> FloatArray:
         outputs = self._measured_nodes
         if observed is not None:
-            names = unless_numbers(tuple(self.node_names_))
-            outputs = nodes_called(observed, "observed", names, draws.matrices.shape[1])
+            nodes = Nodes(unless_numbers(tuple(self.node_names_)), "X")
+            expected = "a list of nodes, by their numbers or by the names of X's columns"
+            outputs = nodes.numbers_of(observed, "observed", draws.matrices.shape[1], expected)
         responses = responses_of(draws, self.filter_, outputs)
         _check_several(len(responses), "an input tells")
         return deviations_of(responses, draws.noise_std[outputs])
@@ -262,20 +262,21 @@ class NextExperimentMixin(ABC):
     def _inputs_by_name(self, X: Any, argument: str) -> FloatArray:
         """Inputs (inputs, nodes), with columns that have names in the order of X at fit."""
         n_nodes = self.known_edges_.n_nodes
-        names = names_of_columns(X, argument)
+        nodes = Nodes.of_columns(X, argument)
         inputs = check_real_array(as_numbers(X, argument), argument)
         if inputs.ndim != 2 or not len(inputs) or inputs.shape[1] != n_nodes:
             raise ValueError(f"{argument} has shape {inputs.shape}; expected (n_inputs, {n_nodes}), a row per input.")
-        order = node_order(names, self._names_of_inputs, argument, "X at fit")
+        order = nodes.order_in(self._nodes_of_inputs)
         return inputs if order is None else inputs[:, order]
 
     def _as_inputs(self, inputs: FloatArray, index: Any = None) -> FloatArray | pd.DataFrame:
-        if self._names_of_inputs is None:
+        names = self._nodes_of_inputs.names
+        if names is None:
             return inputs
         require_pandas("suggest_inputs, where X has names,")
         import pandas as pd
 
-        return pd.DataFrame(inputs, columns=list(self._names_of_inputs), index=index)
+        return pd.DataFrame(inputs, columns=list(names), index=index)
 
 
 def _index_of(candidates: Any, chosen: npt.NDArray[np.intp]) -> Any:

@@ -16,7 +16,7 @@ from scipy import optimize, special, stats
 
 from .._utils._numbers import FloatArray
 from ..graphs import KnownEdges
-from ..graphs._node_values import check_node_values
+from ..graphs._nodes import check_node_values
 
 __all__ = ["PER_NODE", "NoiseLevels", "NoiseModel"]
 

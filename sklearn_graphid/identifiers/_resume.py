@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._utils._numbers import FloatArray
 from ..filters import GraphFilter
 from ..graphs import KnownEdges
-from ..graphs._names import Names
+from ..graphs._nodes import Names
 from ._draws import ChainDraws
 from ._estimates import free_pairs, weight_matrices
 

@@ -15,7 +15,7 @@ from .._utils._torch import torch_threads
 from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
-from ..graphs._validation import check_adjacency
+from ..graphs._matrices import check_graph
 from ._base import Experiments
 from ._edge_scores import (
     PENALTY,
@@ -312,7 +312,7 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
 
     def _edge_scores(self, experiments: Experiments) -> EdgeScores:
         inputs, outputs, known = experiments.inputs, experiments.outputs, experiments.known
-        n_nodes, guess = known.n_nodes, None if self.guess is None else check_adjacency(self.guess, "guess")
+        n_nodes, guess = known.n_nodes, None if self.guess is None else check_graph(self.guess, "guess").values
         if guess is not None and len(guess) != n_nodes:
             raise ValueError(f"guess has {len(guess)} nodes but X has {n_nodes}; expected a graph of {n_nodes} nodes.")
         start, measured = ridge_operator(inputs, outputs, max(self.alpha, _SMALLEST_RIDGE)), ~np.isnan(outputs)

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..graphs import EdgeSpace
-from ..graphs._names import Names, unless_numbers
+from ..graphs._nodes import Names, unless_numbers
 from ._checks import check_choice, check_flags, check_names
 from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay
 from ._labels import label_sizes

@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from .._utils._numbers import FloatArray
 from ..graphs import EdgeSpace, KnownEdges
-from ..graphs._known_edges import is_directed, names_of_known
-from ..graphs._names import Names, first_names
-from ..graphs._validation import (
-    NamedMatrix,
+from ..graphs._known_edges import is_directed, nodes_of_known
+from ..graphs._matrices import (
+    NodeMatrix,
     as_square_array,
     check_edge_probabilities,
-    check_named_adjacency,
+    check_graph,
     read_matrix,
 )
+from ..graphs._nodes import Names, Nodes, first_named
 from ._style import fitted_attributes, needs_matplotlib
 
 if TYPE_CHECKING:
@@ -53,26 +53,26 @@ class IdentifiedGraph(NamedTuple):
         directed = is_directed(known, directed)
         square = read_matrix(edge_probabilities, "edge_probabilities", directed=directed)
         # What an identifier found is an array without names, in the order of what it was told was known.
-        names = first_names(square.names, names_of_known(known))
+        nodes = Nodes(first_named(square.nodes, nodes_of_known(known)).names, "edge_probabilities")
         n_nodes = len(as_square_array(square, "edge_probabilities"))
         probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities", directed=directed)
         checked: dict[str, FloatArray] = {}
         for name, graph in (("adjacency", adjacency), ("true_adjacency", true_adjacency)):
             if graph is None:
                 continue
-            matrix = check_named_adjacency(graph, name, directed=directed)
+            matrix = check_graph(graph, name, directed=directed)
             if len(matrix.values) != n_nodes:
                 raise ValueError(
                     f"{name} has {len(matrix.values)} nodes but edge_probabilities has {n_nodes}; expected {n_nodes}."
                 )
-            checked[name] = matrix.in_order_of(names, name, "edge_probabilities")
+            checked[name] = matrix.in_order_of(nodes)
         decided = checked.get("adjacency", (probabilities > 0.5).astype(float))
         # A boolean array says where pairs are known; their values are then those of the graph itself.
-        is_known = KnownEdges.of_graph(known, NamedMatrix(decided, names), names, "edge_probabilities", directed)
+        is_known = KnownEdges.of_graph(known, NodeMatrix(decided, nodes), nodes, directed)
         strengths = None
         if weights is not None:
             matrix = read_matrix(weights, "weights", directed=directed)
-            strengths = _check_weights(matrix.in_order_of(names, "weights", "edge_probabilities"), decided, directed)
+            strengths = _check_weights(matrix.in_order_of(nodes), decided, directed)
         return cls(probabilities, decided, is_known, checked.get("true_adjacency"), strengths)
 
     @classmethod

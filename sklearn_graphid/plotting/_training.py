@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._utils._numbers import FloatArray
-from ..graphs._validation import check_graphs
+from ..graphs._matrices import check_graphs
 from ._checks import as_numbers, check_choice, check_mapping
 from ._density_baseline import density_losses
 from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy

@@ -15,8 +15,8 @@ from torch import Tensor
 from .._utils._numbers import SQUARED_IN_SINGLE, FloatArray, check_number
 from .._utils._torch import resolve_device
 from ..graphs import KnownEdges, one_entry_per_pair
-from ..graphs._names import Names
-from ..graphs._validation import as_float_array
+from ..graphs._matrices import as_float_array
+from ..graphs._nodes import Names
 
 __all__ = ["Denoiser", "GraphPrior"]
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from .._utils._numbers import check_flag, check_number
-from ..graphs._names import Names, node_order
-from ..graphs._node_values import index_names
-from ..graphs._validation import as_float_array, check_edge_probabilities
+from ..graphs._matrices import as_float_array, check_edge_probabilities
+from ..graphs._nodes import Names, Nodes
 from ._base import Denoiser, GraphPrior
 
 __all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_denoiser"]
@@ -154,7 +153,7 @@ class StochasticBlockPrior(_IndependentPairs):
             )
 
     def for_nodes(self, node_names: Names | None) -> GraphPrior:
-        order = node_order(index_names(self.labels, "labels"), node_names, "labels", "X")
+        order = Nodes.of_index(self.labels, "labels").order_in(Nodes(node_names, "X"))
         if order is None:
             return self
         return StochasticBlockPrior(_as_labels(self.labels)[order], self.probabilities, self.directed)

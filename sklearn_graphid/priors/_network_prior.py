@@ -16,7 +16,7 @@ from torch import Tensor
 from .._utils._numbers import FloatArray, check_integer, check_random_state
 from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from ..graphs import KnownEdges, one_entry_per_pair
-from ..graphs._validation import check_graphs
+from ..graphs._matrices import check_graphs
 from ..nn import LOWEST_SIGMA, denoising_losses, graphs_at_once, restore_network, uses_known
 from ._base import Denoiser, GraphPrior
 from ._files import ANY_SIZE, Arrays

@@ -21,7 +21,7 @@ from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_c
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from .._utils._warnings import warn_caller
-from ..graphs._validation import check_graphs
+from ..graphs._matrices import check_graphs
 from ..nn import (
     ARCHITECTURES,
     MOST_LEVELS,

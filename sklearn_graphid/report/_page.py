@@ -243,7 +243,7 @@ def _unit_of_strengths(estimator: BaseSystemIdentifier) -> str:
     if not hasattr(estimator, "weights_std_"):
         return "Strengths are in the units of the data."
     words = "Strength is the mean over the draws that contain the edge, spread their standard deviation."
-    if estimator.known_edges_.has_weights:
+    if estimator.known_edges_.weights is not None:
         return f"{words} Strengths are in the unit of the known strengths."
     is_signed = estimator._params_at_fit.get("edge_weights") == "signed"
     unit = "width of their distribution" if is_signed else "geometric mean of all strengths"

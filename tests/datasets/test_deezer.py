@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from sklearn_graphid.datasets import _deezer, fetch_deezer_ego_nets
-from sklearn_graphid.graphs._validation import check_graphs
+from sklearn_graphid.graphs._matrices import check_graphs
 
 REAL_ZIP = Path(__file__).parents[2].parent / "shared/data/deezer_ego_nets.zip"
 ADDRESS = "https://snap.stanford.edu/data/deezer_ego_nets.zip"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_graphid.datasets import make_grid_graphs
-from sklearn_graphid.graphs._validation import check_graphs
+from sklearn_graphid.graphs._matrices import check_graphs
 
 # Height and width, each from 5 to 9, with 40 to 49 nodes.
 PUBLISHED_SHAPES = {(5, 8), (8, 5), (5, 9), (9, 5), (6, 7), (7, 6), (6, 8), (8, 6), (7, 7)}

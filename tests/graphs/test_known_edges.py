@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params
 
 from sklearn_graphid import KnownEdges
+from sklearn_graphid.graphs._nodes import Nodes
 
 NAN = np.nan
 PARTIAL = np.array([[0, 1, NAN], [1, 0, 0], [NAN, 0, 0]])
@@ -140,7 +141,7 @@ def test_fill_wants_one_value_for_each_pair(shape):
         (FULL_MASK, np.zeros((4, 4)), r"values has shape \(4, 4\) but mask has shape \(3, 3\)"),
         (FULL_MASK * 0.5, TRIANGLE, "mask holds values other than True and False"),
         (PARTIAL, TRIANGLE, "mask holds values other than True and False; expected a boolean array"),
-        (np.triu(FULL_MASK), TRIANGLE, r"mask is not symmetric: entry \(0, 1\) is True but entry \(1, 0\) is False"),
+        (np.triu(FULL_MASK), TRIANGLE, r"mask is not symmetric: entry \(0, 1\) is 1 but entry \(1, 0\) is 0"),
         (FULL_MASK, np.triu(TRIANGLE), "the known part of values is not symmetric"),
         (FULL_MASK, 0.5 * TRIANGLE, "the known part of values holds the value 0.5"),
         (FULL_MASK, np.eye(3), "the known part of values has a self-loop at node 0"),
@@ -163,7 +164,7 @@ def test_wrong_parts_are_refused(mask, values, message):
             "partial holds the value 2; expected 0, 1, or nan where unknown",
         ),
         (np.where(PARTIAL == 1, np.inf, PARTIAL), "partial holds the value inf"),
-        (np.triu(TRIANGLE), r"partial contradicts itself: entry \(0, 1\) is 1 but entry \(1, 0\) is 0"),
+        (np.triu(TRIANGLE), r"partial is not symmetric: entry \(0, 1\) is 1 but entry \(1, 0\) is 0"),
         (np.eye(3), "self-loop at node 0"),
     ],
 )
@@ -234,7 +235,7 @@ def test_coerce_refuses_what_is_no_matrix(known_mask):
 
 def test_errors_use_the_callers_words():
     with pytest.raises(ValueError, match="known is a KnownEdges of 4 nodes but true_adjacency has 3 nodes"):
-        KnownEdges.coerce(KnownEdges.nothing(4), n_nodes=3, name="known", reference="true_adjacency")
+        KnownEdges.coerce(KnownEdges.nothing(4), n_nodes=3, nodes=Nodes(None, "true_adjacency"), name="known")
 
 
 # Immutability and copies

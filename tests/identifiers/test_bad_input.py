@@ -169,7 +169,7 @@ def test_prediction_for_another_number_of_nodes(identifier, ring_experiments):
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        (partial(p0_2=1), r"contradicts itself: entry \(0, 2\) is 1 but entry \(2, 0\) is 0"),
+        (partial(p0_2=1), r"is not symmetric: entry \(0, 2\) is 1 but entry \(2, 0\) is 0"),
         (partial(p1_1=1), "self-loop at node 1"),
         (partial(p0_1=0.5, p1_0=0.5), "holds the value 0.5; expected 0, 1, or nan"),
         (partial(p0_1=-1), "holds the value -1; expected 0, 1, or nan"),

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sklearn_graphid.graphs._validation import (
+from sklearn_graphid.graphs._matrices import (
     as_float_array,
     as_square_array,
-    check_adjacency,
     check_edge_probabilities,
+    check_graph,
     check_graphs,
 )
 
@@ -36,7 +36,7 @@ TRIANGLE = np.ones((3, 3)) - np.eye(3)
     ids=lambda graph: type(graph).__name__,
 )
 def test_every_kind_of_graph_becomes_a_float_array(graph):
-    checked = check_adjacency(graph)
+    checked = check_graph(graph).values
     assert type(checked) is np.ndarray
     assert checked.dtype == np.float64
     np.testing.assert_array_equal(checked, TRIANGLE)
@@ -46,7 +46,7 @@ def test_networkx_nodes_keep_their_order():
     graph = nx.Graph()
     graph.add_nodes_from(["c", "a", "b"])
     graph.add_edge("c", "b")
-    np.testing.assert_array_equal(check_adjacency(graph), [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(check_graph(graph).values, [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_networkx_nodes_keep_their_order():
 )
 def test_what_is_no_simple_graph_is_refused(graph, message):
     with pytest.raises(ValueError, match=message):
-        check_adjacency(graph)
+        check_graph(graph)
 
 
 @pytest.mark.parametrize("graph", ["graph", object(), [[0, 1], [1]], [["a", "b"], ["c", "d"]], TRIANGLE * 1j])
@@ -87,13 +87,13 @@ def test_what_is_no_matrix_is_a_type_error(graph):
     with pytest.raises(
         TypeError, match=r"adjacency is a .* that does not convert to a numeric array; expected a square"
     ):
-        check_adjacency(graph)
+        check_graph(graph)
 
 
 def test_one_node_is_a_graph_unless_more_are_needed():
-    np.testing.assert_array_equal(check_adjacency([[0]]), [[0.0]])
+    np.testing.assert_array_equal(check_graph([[0]]).values, [[0.0]])
     with pytest.raises(ValueError, match=r"network has 1 node\(s\); expected at least 2"):
-        check_adjacency([[0]], name="network", min_nodes=2)
+        check_graph([[0]], name="network", min_nodes=2)
 
 
 def test_masked_entries_are_unknown_and_not_uncovered():
@@ -196,7 +196,7 @@ def test_rounding_is_no_asymmetry():
         (np.full((3, 3), np.nan), "edge_prior holds the value nan"),
         (
             np.triu(np.full((3, 3), 0.5)),
-            "edge_prior is not symmetric; expected one probability for each unordered",
+            r"edge_prior is not symmetric: entry \(0, 1\) is 0.5 but entry \(1, 0\) is 0",
         ),
         (np.full((3, 2), 0.5), r"edge_prior has shape \(3, 2\); expected a square matrix"),
     ],
