@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from ._edp_gnn import EDPGNN, MOST_LEVELS, SIGMA_RANGE, check_sigmas
-from ._networks import (
+from ._ppgn import LOWEST_SIGMA, NO_VALUE, PPGN
+from ._training import (
     ARCHITECTURES,
+    NoiseLaw,
+    TrainingSettings,
+    TrainingState,
     build_network,
+    check_weights,
+    denoising_losses,
     graphs_at_once,
-    read_edpgnn_checkpoint,
     restore_network,
+    train_network,
     uses_known,
 )
-from ._ppgn import LOWEST_SIGMA, NO_VALUE, PPGN
-from ._training import Epoch, NoiseLaw, TrainingSettings, TrainingState, denoising_losses, train_network
 
 __all__ = [
     "ARCHITECTURES",
@@ -22,15 +26,14 @@ __all__ = [
     "NO_VALUE",
     "PPGN",
     "SIGMA_RANGE",
-    "Epoch",
     "NoiseLaw",
     "TrainingSettings",
     "TrainingState",
     "build_network",
     "check_sigmas",
+    "check_weights",
     "denoising_losses",
     "graphs_at_once",
-    "read_edpgnn_checkpoint",
     "restore_network",
     "train_network",
     "uses_known",

@@ -1,7 +1,8 @@
-"""Denoising score matching: show the network noisy graphs of known origin, and let it learn to clean them.
+"""Networks by name (with fresh weights, or restored from arrays), and their training by denoising score matching.
 
-A batch holds graphs of one size, so nothing is padded. Randomness comes from a seed for each epoch, so that a run
-that was interrupted goes on as if it had not been.
+Training shows the network noisy graphs of known origin and lets it learn to clean them. A batch holds graphs of one
+size, so nothing is padded. Randomness comes from a seed for each epoch, so that a run that was interrupted goes on as
+if it had not been.
 """
 
 from __future__ import annotations
@@ -11,45 +12,117 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator, torch_threads
 from ..graphs import one_entry_per_pair
-from ._networks import graphs_at_once
+from ._edp_gnn import EDPGNN
+from ._ppgn import PPGN
 
 __all__ = [
-    "Epoch",
+    "ARCHITECTURES",
     "NoiseLaw",
     "TrainingSettings",
     "TrainingState",
+    "build_network",
+    "check_weights",
     "denoising_losses",
+    "graphs_at_once",
     "normal_noise",
     "random_known",
+    "restore_network",
     "train_network",
+    "uses_known",
 ]
 
+_NETWORKS: dict[str, Any] = {"ppgn": PPGN, "edp-gnn": EDPGNN}
+ARCHITECTURES = tuple(_NETWORKS)
 # Of weights, graphs and random numbers, whatever torch's default type is.
 FLOAT = torch.float32
 
 
-class NoiseLaw(NamedTuple):
-    """Which annealing levels are shown in training, and how much they count.
+# Networks by name.
 
-    `levels` names them one by one; None draws them between `lowest` and `highest`, uniformly in their logarithm.
-    `density` is the share of edges among the pairs, for a network that is trained by cross-entropy; None: all levels
-    count the same.
-    """
+
+def graphs_at_once(n_nodes: int, reuses_memory: bool = False) -> int:
+    """How many graphs of a size make the fastest batch, per graph."""
+    # Under a megabyte for twelve features of every pair: much larger batches fall out of the processor's cache.
+    return max(1, (40_000 if reuses_memory else 16_400) // n_nodes**2)
+
+
+def uses_known(architecture: str) -> bool:
+    """Whether a network can be told which pairs carry no noise."""
+    return bool(_NETWORKS[architecture].uses_known)
+
+
+def _on_meta_device(architecture: str, settings: Mapping[str, Any]) -> nn.Module:
+    """A network that knows its shapes but has no memory yet, nor drawn a random number."""
+    with torch.device("meta"):
+        network: nn.Module = _NETWORKS[architecture](**settings)
+    return network.float()  # whatever torch's default type is
+
+
+def build_network(architecture: str, settings: Mapping[str, Any], seed: int) -> nn.Module:
+    """Make a network with weights drawn from a seed, without touching the global random numbers."""
+    network = _on_meta_device(architecture, settings).to_empty(device="cpu")
+    network.reset_parameters(seeded_generator(seed))  # type: ignore[operator]
+    return network
+
+
+def restore_network(
+    architecture: str,
+    settings: Mapping[str, Any],
+    weights: Mapping[str, npt.NDArray[Any]],
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> nn.Module:
+    """Rebuild a trained network from plain arrays, ready for use."""
+    network = check_weights(architecture, settings, weights)
+    # Copies, as a network must not share memory with what it was made from, and arrays may be read-only.
+    network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()}, assign=True)
+    return network.to(device=device, dtype=dtype).eval().requires_grad_(False)
+
+
+def check_weights(architecture: str, settings: Mapping[str, Any], weights: Mapping[str, Any]) -> nn.Module:
+    """Make a network without memory whose weights have the names and shapes of these, or raise ValueError."""
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"architecture={architecture!r}; expected one of {', '.join(ARCHITECTURES)}.")
+    # Building takes time for each layer, of which each has several arrays. Widths cost nothing as long as there is no
+    # memory, and without weights of their shapes there never is.
+    depths = [settings.get("n_blocks", 1), settings.get("gin_depth", 1), len(settings.get("edge_channels", (2, 2))) - 1]
+    if not all(isinstance(depth, int) for depth in depths) or math.prod(depths) > max(1, len(weights)):
+        raise ValueError(f"the settings ask for more layers than there are arrays of weights, {len(weights)}.")
+    try:
+        network = _on_meta_device(architecture, settings)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"no network {architecture!r} has these settings: {str(error)[:300]}") from error
+    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    for name in {**expected, **weights}:
+        here = tuple(weights[name].shape) if name in weights else "missing"
+        if here != expected.get(name, "missing"):
+            raise ValueError(
+                f"the weights do not fit the architecture {architecture!r}: the shape of {name[:100]!r} is {here}, "
+                f"expected {expected.get(name, 'missing')}."
+            )
+    return network
+
+
+# What is shown to a network in training.
+
+
+class NoiseLaw(NamedTuple):
+    """Law of the annealing levels that are shown in training, and how much each counts."""
 
     lowest: float
     highest: float
-    levels: tuple[float, ...] | None = None
-    density: float | None = None
+    levels: tuple[float, ...] | None = None  # one by one; None: between the two, uniform in the logarithm
+    density: float | None = None  # share of edges, for training by cross-entropy; None: all levels count the same
 
     def draw(self, n_graphs: int, generator: torch.Generator) -> Tensor:
         """An annealing level for each graph."""
@@ -57,7 +130,7 @@ class NoiseLaw(NamedTuple):
             levels = torch.tensor(self.levels, dtype=FLOAT)
             return levels[torch.randint(len(self.levels), (n_graphs,), generator=generator)]
         low, high = math.log(self.lowest), math.log(self.highest)
-        return torch.exp(low + (high - low) * uniform((n_graphs,), generator))
+        return torch.exp(low + (high - low) * _uniform((n_graphs,), generator))
 
     def weight(self, sigma: Tensor) -> Tensor:
         """What the loss at these annealing levels is multiplied by.
@@ -84,60 +157,20 @@ def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
     return (entropy / -(share * share.log()).sum()).to(sigma)
 
 
+def _uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    return torch.rand(shape, generator=generator, dtype=FLOAT)
+
+
 def normal_noise(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
     """Standard normal noise with one draw for each pair, or ordered pair, and a zero diagonal."""
     draws = torch.randn(like.shape, generator=generator, device=generator.device, dtype=FLOAT)
     return one_entry_per_pair(draws.to(like), directed)
 
 
-def uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Numbers between 0 and 1."""
-    return torch.rand(shape, generator=generator, dtype=FLOAT)
-
-
 def random_known(like: Tensor, generator: torch.Generator, directed: bool = False) -> Tensor:
     """A random share of the pairs of each graph, as a mask of ones and zeros."""
-    share = uniform((len(like), 1, 1), generator)
-    return one_entry_per_pair((uniform(like.shape, generator) < share).to(like), directed)
-
-
-class TrainingSettings(NamedTuple):
-    """How to train."""
-
-    max_epochs: int
-    max_time: float | None
-    batch_size: int
-    learning_rate: float
-    patience: int | None
-    known_share: float  # in this share of the batches some pairs carry no noise, and the network is told which
-
-
-class TrainingState(NamedTuple):
-    """Everything a run needs to go on after an interruption.
-
-    All but `best` is the run's own memory, and changes when the run goes on.
-    """
-
-    weights: dict[str, Tensor]
-    averaged: dict[str, Tensor]
-    best: dict[str, Tensor]
-    first_moments: dict[str, Tensor]
-    second_moments: dict[str, Tensor]
-    n_steps: int
-    n_epochs: int
-    n_stale: int  # epochs since the best one
-    best_loss: float
-    seconds: float
-
-
-class Epoch(NamedTuple):
-    """What an epoch reports."""
-
-    number: int
-    training_loss: float
-    validation_loss: float  # nan where there are no validation graphs
-    seconds: float  # since the run began
-    state: TrainingState
+    share = _uniform((len(like), 1, 1), generator)
+    return one_entry_per_pair((_uniform(like.shape, generator) < share).to(like), directed)
 
 
 def bucket_by_size(graphs: Sequence[FloatArray], device: torch.device) -> dict[int, Tensor]:
@@ -148,7 +181,7 @@ def bucket_by_size(graphs: Sequence[FloatArray], device: torch.device) -> dict[i
     return {size: torch.stack(members).to(device) for size, members in sorted(buckets.items())}
 
 
-def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: torch.Generator) -> list[Tensor]:
     """Every graph once (or more often, where there are few), in batches of one size and in random order."""
     n_batches = sum(math.ceil(len(members) / batch_size) for members in buckets.values())
     # A small training set is shown several times in an epoch, with fresh noise: as often as would make fifty batches if
@@ -158,9 +191,43 @@ def shuffled_batches(buckets: Mapping[int, Tensor], batch_size: int, generator: 
     for size, members in buckets.items():
         orders = [torch.randperm(len(members), generator=generator) for _ in range(repeats)]
         chunks += [(size, chunk) for chunk in torch.cat(orders).split(batch_size)]
-    for index in torch.randperm(len(chunks), generator=generator).tolist():
-        size, chunk = chunks[index]
-        yield buckets[size][chunk.to(buckets[size].device)]
+    shown = (chunks[place] for place in torch.randperm(len(chunks), generator=generator).tolist())
+    return [buckets[size][chunk.to(buckets[size].device)] for size, chunk in shown]
+
+
+# Losses.
+
+# Clean and noisy graphs, their annealing levels and weights, and masks of pairs without noise, each with a row a graph.
+_Batch = tuple[Tensor, ...]
+_Map = Callable[[Callable[[_Batch], Any], Iterable[_Batch]], Iterable[Any]]
+
+
+def _in_parts(batch: _Batch, n_graphs: int) -> list[_Batch]:
+    """The batch, so many graphs at a time."""
+    return list(zip(*(tensor.split(n_graphs) for tensor in batch), strict=True))
+
+
+def _total_loss(network: Any, batch: _Batch) -> Tensor:
+    """The weighted sum over graphs."""
+    clean, noisy, sigma, weight, known = batch
+    losses: Tensor = network.loss(clean, noisy, sigma, known)
+    return (losses * weight).sum()
+
+
+@contextmanager
+def _side_by_side(device: torch.device) -> Iterator[_Map]:
+    """A map over parts of a batch, in as many threads as torch may use, each of which computes by itself.
+
+    That is faster than to share the small matrices of a part among threads, and the result does not depend on how many
+    there are.
+    """
+    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
+    with torch_threads(1):
+        if n_threads == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
 
 
 def denoising_losses(
@@ -182,11 +249,44 @@ def denoising_losses(
                 draws = normal_noise(like, seeded_generator(seed + n_nodes), network.directed)
                 noises[n_nodes] = levels[:, None, None] * draws
             clean = torch.tensor(graph, dtype=FLOAT).expand_as(noises[n_nodes])
-            noisy = clean + noises[n_nodes]
-            parts = zip(*(part.split(graphs_at_once(n_nodes)) for part in (clean, noisy, levels)), strict=True)
+            parts = _in_parts((clean, clean + noises[n_nodes], levels), graphs_at_once(n_nodes))
             loss = torch.cat([network.loss(*(tensor.to(device) for tensor in part)).cpu() for part in parts])
             losses[row] = loss.view(len(sigmas), n_draws).mean(1)
     return losses
+
+
+# The training loop.
+
+
+class TrainingSettings(NamedTuple):
+    """How to train."""
+
+    max_epochs: int
+    max_time: float | None
+    batch_size: int
+    learning_rate: float
+    patience: int | None
+    known_share: float  # in this share of the batches some pairs carry no noise, and the network is told which
+
+
+class TrainingState(NamedTuple):
+    """State of a run after an epoch: what the epoch reports, and everything that is needed to go on from here.
+
+    All tensors but `best` are the run's own memory, and change when the run goes on.
+    """
+
+    weights: dict[str, Tensor]
+    averaged: dict[str, Tensor]
+    best: dict[str, Tensor]
+    first_moments: dict[str, Tensor]
+    second_moments: dict[str, Tensor]
+    n_steps: int
+    n_epochs: int
+    n_stale: int  # epochs since the best one
+    best_loss: float
+    training_loss: float
+    validation_loss: float  # nan where there are no validation graphs
+    seconds: float  # since the run began
 
 
 def train_network(
@@ -198,7 +298,7 @@ def train_network(
     seed: int,
     device: torch.device,
     resume: TrainingState | None = None,
-) -> Iterator[Epoch]:
+) -> Iterator[TrainingState]:
     """Train and yield at the end of every epoch; the caller stops by no longer asking.
 
     Adam with decoupled weight decay, a warm-up and a cosine to zero over the epochs or, where it runs out sooner,
@@ -208,7 +308,7 @@ def train_network(
     time limit rules its schedule.
     """
     buckets = bucket_by_size(graphs, device)
-    held_out = _fixed_validation(network, validation, law, seed)
+    held_out = _fixed_validation(network, validation, law, seed, device)
     run = _Run(network.to(device), law, settings, resume)
     best, best_loss, n_stale, first = _copy(run.averaged), math.inf, 0, 0
     if resume is not None:
@@ -224,8 +324,21 @@ def train_network(
         if is_best:
             best, best_loss = _copy(run.averaged), judged
         n_stale = 0 if is_best else n_stale + 1
-        state = run.state(best, best_loss, n_stale, number + 1)
-        yield Epoch(number, training_loss, validation_loss, state.seconds, state)
+        moments = {name: run.optimizer.state[value] for name, value in network.named_parameters()}
+        yield TrainingState(
+            weights=network.state_dict(),
+            averaged=run.averaged,
+            best=best,
+            first_moments={name: moment["exp_avg"] for name, moment in moments.items() if moment},
+            second_moments={name: moment["exp_avg_sq"] for name, moment in moments.items() if moment},
+            n_steps=run.n_steps,
+            n_epochs=number + 1,
+            n_stale=n_stale,
+            best_loss=best_loss,
+            training_loss=training_loss,
+            validation_loss=validation_loss,
+            seconds=time.monotonic() - run.start,
+        )
 
 
 class _Run:
@@ -235,40 +348,19 @@ class _Run:
         self.network, self.law, self.settings = network, law, settings
         rate = settings.learning_rate
         self.optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4, fused=True)
-        self.averaged = _copy(network.state_dict())
-        self.n_steps = 0
-        self.start = time.monotonic()
+        self.n_steps, self.start = 0, time.monotonic()
         if resume is not None:
-            self._restore(resume)
-
-    def _restore(self, state: TrainingState) -> None:
-        self.network.load_state_dict(state.weights)
-        for name, value in state.averaged.items():
-            self.averaged[name].copy_(value)
-        for name, parameter in self.network.named_parameters():
-            if name in state.first_moments:
-                self.optimizer.state[parameter] = {
-                    "step": torch.tensor(float(state.n_steps), dtype=FLOAT),
-                    "exp_avg": state.first_moments[name].to(parameter.device, copy=True),
-                    "exp_avg_sq": state.second_moments[name].to(parameter.device, copy=True),
-                }
-        self.n_steps = state.n_steps
-        self.start -= state.seconds
-
-    def state(self, best: dict[str, Tensor], best_loss: float, n_stale: int, n_epochs: int) -> TrainingState:
-        moments = {name: self.optimizer.state[value] for name, value in self.network.named_parameters()}
-        return TrainingState(
-            weights=self.network.state_dict(),
-            averaged=self.averaged,
-            best=best,
-            first_moments={name: moment["exp_avg"] for name, moment in moments.items() if moment},
-            second_moments={name: moment["exp_avg_sq"] for name, moment in moments.items() if moment},
-            n_steps=self.n_steps,
-            n_epochs=n_epochs,
-            n_stale=n_stale,
-            best_loss=best_loss,
-            seconds=time.monotonic() - self.start,
-        )
+            network.load_state_dict(resume.weights)
+            for name, parameter in network.named_parameters():
+                if name in resume.first_moments:
+                    self.optimizer.state[parameter] = {
+                        "step": torch.tensor(float(resume.n_steps), dtype=FLOAT),
+                        "exp_avg": resume.first_moments[name].to(parameter.device, copy=True),
+                        "exp_avg_sq": resume.second_moments[name].to(parameter.device, copy=True),
+                    }
+            self.n_steps = resume.n_steps
+            self.start -= resume.seconds
+        self.averaged = _copy(network.state_dict() if resume is None else resume.averaged)
 
     def progress(self, epochs: float) -> float:
         """How much of the schedule is over, after so many epochs."""
@@ -281,7 +373,7 @@ class _Run:
         """Show every graph, or as many as there is time for, and return their mean loss."""
         self.network.train()
         total, n_graphs = 0.0, 0
-        batches = list(shuffled_batches(buckets, self.settings.batch_size, generator))
+        batches = shuffled_batches(buckets, self.settings.batch_size, generator)
         with _side_by_side(batches[0].device) as spread:
             for index, clean in enumerate(batches):
                 progress = self.progress(number + index / len(batches))
@@ -299,11 +391,11 @@ class _Run:
         sigma = self.law.draw(len(clean), generator).to(clean)
         directed = bool(self.network.directed)
         noisy = clean + sigma[:, None, None] * normal_noise(clean, generator, directed)
-        known = None
-        if self.network.uses_known and float(uniform((), generator)) < self.settings.known_share:
+        known = torch.zeros_like(clean)
+        if self.network.uses_known and float(_uniform((), generator)) < self.settings.known_share:
             known = random_known(clean, generator, directed)
             noisy = torch.where(known > 0, clean, noisy)
-        loss = _set_gradients(self.network, _Batch(clean, noisy, sigma, self.law.weight(sigma), known), spread)
+        loss = _set_gradients(self.network, (clean, noisy, sigma, self.law.weight(sigma), known), spread)
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimizer.step()
         return loss
@@ -313,63 +405,18 @@ def _copy(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in weights.items()}
 
 
-class _Batch(NamedTuple):
-    clean: Tensor
-    noisy: Tensor
-    sigma: Tensor
-    weight: Tensor
-    known: Tensor | None = None
-
-    def parts(self, n_graphs: int) -> list[_Batch]:
-        """The batch, so many graphs at a time."""
-        starts = range(0, len(self.clean), n_graphs)
-        return [self._map(itemgetter(slice(start, start + n_graphs))) for start in starts]
-
-    def to(self, device: torch.device) -> _Batch:
-        """The batch on the device."""
-        return self._map(lambda tensor: tensor.to(device))
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> _Batch:
-        clean, noisy, sigma, weight = (function(tensor) for tensor in self[:4])
-        return _Batch(clean, noisy, sigma, weight, None if self.known is None else function(self.known))
-
-    def loss(self, network: Any) -> Tensor:
-        """The sum over graphs."""
-        losses: Tensor = network.loss(self.clean, self.noisy, self.sigma, self.known)
-        return (losses * self.weight).sum()
-
-
-_Map = Callable[[Callable[[_Batch], Any], Iterable[_Batch]], Iterable[Any]]
-
-
-@contextmanager
-def _side_by_side(device: torch.device) -> Iterator[_Map]:
-    """A map over parts of a batch, in as many threads as torch may use, each of which computes by itself.
-
-    That is faster than to share the small matrices of a part among threads, and the result does not depend on how many
-    there are.
-    """
-    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
-    with torch_threads(1):
-        if n_threads == 1:
-            yield map
-            return
-        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool.map
-
-
 def _set_gradients(network: Any, batch: _Batch, spread: _Map) -> float:
     """Set the gradient of the mean loss, from a few graphs at a time, as their features then stay in the cache."""
-    n_graphs = len(batch.clean)
+    n_graphs, n_nodes, _ = batch[0].shape
     # In two parts at least, so that two threads have something to do.
-    at_once = min(graphs_at_once(batch.clean.shape[-1]), -(-n_graphs // 2)) if network.independent else n_graphs
+    at_once = min(graphs_at_once(n_nodes), -(-n_graphs // 2)) if network.independent else n_graphs
     parameters = list(network.parameters())
 
     def gradients(part: _Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
-        loss = part.loss(network) / n_graphs
+        loss = _total_loss(network, part) / n_graphs
         return loss.detach(), torch.autograd.grad(loss, parameters)
 
-    losses, parts = zip(*spread(gradients, batch.parts(at_once)), strict=True)
+    losses, parts = zip(*spread(gradients, _in_parts(batch, at_once)), strict=True)
     for parameter, *shares in zip(parameters, *parts, strict=True):
         parameter.grad = sum(shares[1:], start=shares[0])
     return float(sum(losses))
@@ -383,7 +430,9 @@ def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> N
             averaged[name].lerp_(value, share)
 
 
-def _fixed_validation(network: Any, validation: Sequence[FloatArray], law: NoiseLaw, seed: int) -> list[_Batch]:
+def _fixed_validation(
+    network: Any, validation: Sequence[FloatArray], law: NoiseLaw, seed: int, device: torch.device
+) -> list[_Batch]:
     """Noisy validation graphs, the same ones at every epoch, so that losses compare."""
     generator = seeded_generator(seed)
     held_out: list[_Batch] = []
@@ -393,8 +442,9 @@ def _fixed_validation(network: Any, validation: Sequence[FloatArray], law: Noise
         clean = members.repeat(n_draws, 1, 1)
         sigma = law.draw(len(clean), generator)
         noisy = clean + sigma[:, None, None] * normal_noise(clean, generator, network.directed)
+        batch = (clean, noisy, sigma, law.weight(sigma), torch.zeros_like(clean))
         at_once = graphs_at_once(n_nodes) if network.independent else 64
-        held_out += _Batch(clean, noisy, sigma, law.weight(sigma)).parts(at_once)
+        held_out += _in_parts(tuple(tensor.to(device) for tensor in batch), at_once)
     return held_out
 
 
@@ -407,9 +457,9 @@ def _validate(network: Any, averaged: dict[str, Tensor], held_out: list[_Batch],
 
     def loss(part: _Batch) -> float:
         with torch.inference_mode():  # holds for the thread that it is said in
-            return float(part.to(device).loss(network))
+            return float(_total_loss(network, part))
 
     with _side_by_side(device) as spread:
         total = sum(spread(loss, held_out))
     network.load_state_dict(current)
-    return total / sum(len(part.clean) for part in held_out)
+    return total / sum(len(part[0]) for part in held_out)

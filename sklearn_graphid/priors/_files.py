@@ -1,7 +1,8 @@
-"""Files of priors and of interrupted trainings: safetensors, with facts as JSON and a digest of both.
+"""Files: priors and interrupted trainings as safetensors, and published EDP-GNN checkpoints.
 
-Reading never runs code. A file that is larger than any prior is refused before it takes memory; one that is truncated,
-was changed or makes no sense is a ValueError that names it and the reason.
+A safetensors file holds facts as JSON and a digest of everything. Reading never runs code. A file that is larger than
+any prior is refused before it takes memory; one that is truncated, was changed or makes no sense is a ValueError that
+names it and the reason.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import safe_open
 from safetensors.numpy import save
+from torch import Tensor
 
 from .._utils._disk import (
     check_path,
@@ -30,7 +35,7 @@ from .._utils._disk import (
 )
 from .._utils._numbers import FloatArray
 from .._utils._torch import check_device
-from ..nn import TrainingState, check_sigmas
+from ..nn import TrainingState, check_sigmas, check_weights
 
 __all__ = [
     "ANY_SIZE",
@@ -45,6 +50,7 @@ __all__ = [
     "plain",
     "prior_facts",
     "read_arrays",
+    "read_edpgnn_checkpoint",
     "write_arrays",
 ]
 
@@ -60,6 +66,7 @@ MOST_EPOCHS = 100_000  # of one training: the losses of many more would not fit 
 # are nearly all of the facts.
 _MOST_BYTES = 32 * 2**20
 _MOST_FACTS = 8 * 2**20
+_MOST_PICKLE = 2**20  # that of a published checkpoint has 66 kilobytes
 
 # Published checkpoints do not say on what sizes of graphs they were trained.
 ANY_SIZE = (2, 10**6)
@@ -184,25 +191,15 @@ def fitted_from_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[st
     }
 
 
-# Checkpoints.
+# Interrupted trainings.
 
 
 class Checkpoint:
     """State of a training after its last whole epoch, in a file from which an interrupted training resumes.
 
-    Parameters
-    ----------
-    path : str, Path or None
-        The file. None: nothing is read or written.
-
-    Attributes
-    ----------
-    state : TrainingState or None
-        From where to go on. None: from the start.
-    history : dict of str to list of float
-        Losses and times of the epochs up to there.
-    seeds : list of int or None
-        The seeds of the training that is to go on. None: there is none.
+    `state` is where to go on from, `history` the losses and times of the epochs up to there, and `seeds` those of the
+    training that is to go on; without a file the first and the last are None. With `path=None` nothing is read or
+    written.
     """
 
     _PARTS = ("weights", "averaged", "best", "first_moments", "second_moments")
@@ -260,7 +257,9 @@ class Checkpoint:
             )
 
     def write(self, state: TrainingState) -> None:
-        """Replace the file by the state after another epoch, which `history` includes."""
+        """Note the losses of an epoch, and replace the file by the state after it."""
+        for name, value in zip(self.history, (state.training_loss, state.validation_loss, state.seconds), strict=True):
+            self.history[name].append(value)
         if self._path is None:
             return
         numbers = state._asdict()
@@ -277,3 +276,105 @@ class Checkpoint:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             remove_partial_files(self._path)
+
+
+# Published checkpoints of EDP-GNN.
+
+
+class _Ignored:
+    """Stand-in for the numpy objects of a checkpoint, which are records of losses that nobody reads.
+
+    With stand-ins for numpy's types, rather than the types, no state from a foreign file reaches numpy, and the names
+    of its old and new versions serve alike.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+_READING = Lock()  # torch's list of allowed globals belongs to the process
+
+
+def read_edpgnn_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
+    """Read the settings and weights of an "edp-gnn" from a ".pth" file with the entries model, sigma_list, config."""
+    path = check_path(path)
+    n_bytes = check_regular_file(path, _MOST_BYTES, "a checkpoint")
+    with refusing(path, "published EDP-GNN"):
+        checkpoint = _unpickle(path, n_bytes)
+        settings = _published_settings(checkpoint)
+        return settings, _published_weights(checkpoint["model"], settings)
+
+
+def _unpickle(path: Path, n_bytes: int) -> Any:
+    """Tensors and plain containers; numpy objects are dropped, and anything else is refused."""
+    try:
+        with ZipFile(path) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    except Exception as error:
+        raise ValueError(f"it is not a whole zip file ({error}).") from error
+    # torch.save compresses nothing, so that a small file can hold nothing large.
+    if sum(sizes.values()) > n_bytes or any(sizes[name] > _MOST_PICKLE for name in sizes if name.endswith(".pkl")):
+        raise ValueError(f"its entries are larger than the file, or its pickle is larger than {_MOST_PICKLE:,} bytes.")
+    names = ["dtype", "ndarray"]
+    names += [f"{core}.multiarray.{name}" for core in ("core", "_core") for name in ("scalar", "_reconstruct")]
+    allowed: list[Any] = [(_Ignored, f"numpy.{name}") for name in names]
+    with _READING:
+        others = torch.serialization.get_safe_globals()  # what the caller has allowed for other files
+        torch.serialization.clear_safe_globals()
+        try:
+            with torch.serialization.safe_globals(allowed):
+                return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # bytes that are no checkpoint can fail anywhere in the unpickler
+            wanted = re.search(r"GLOBAL (\S+)", str(error))
+            reason = f"it asks for {wanted[1]}, which is not on the allow-list" if wanted else "torch cannot read it"
+            raise ValueError(f"{reason} ({type(error).__name__}).") from error
+        finally:
+            torch.serialization.add_safe_globals(others)
+
+
+def _published_settings(checkpoint: Any) -> dict[str, Any]:
+    """Translate the stored configuration."""
+    sigmas = [float(sigma) for sigma in checkpoint["sigma_list"][::-1]]
+    # Were the levels stored in another order, the rows of the weights would be flipped wrongly.
+    check_sigmas(sigmas, "its entry 'sigma_list', from the last to the first,")
+    n_features = checkpoint["config"]["dataset"]["in_feature"]
+    if type(n_features) is not int or n_features != 1:
+        raise ValueError("its entry 'config/dataset/in_feature' should be 1: graphs without node features.")
+    (model,) = checkpoint["config"]["model"]["models"].values()
+    channels, features, hidden = (model[name] for name in ("channel_num_list", "feature_nums", "gnn_hidden_num_list"))
+    if len(set(features)) != 1 or len(features) != len(channels) or len(set(hidden)) != 1:
+        raise ValueError(
+            "its widths do not fit: 'feature_nums' should repeat one number as often as 'channel_num_list' "
+            "has entries, 'gnn_hidden_num_list' one number."
+        )
+    return {
+        "sigmas": sigmas,
+        "edge_channels": [2, *channels],  # the input's two channels are not in the stored list
+        "node_features": features[0],
+        "gin_width": hidden[0],
+        "gin_depth": len(hidden),
+    }
+
+
+def _published_weights(model: Mapping[str, Any], settings: Mapping[str, Any]) -> Arrays:
+    """Take the stored tensors, and turn the rows of annealing levels around."""
+    tensors: dict[str, Tensor] = {}
+    for name, value in model.items():
+        if name.endswith(".num_batches_tracked"):  # of no use to batch norm with a constant momentum
+            continue
+        if not isinstance(value, Tensor) or value.layout != torch.strided or not value.is_floating_point():
+            raise ValueError(f"its entry for {name[:100]!r} is not a dense tensor of real numbers.")
+        tensors[name] = value.squeeze(1) if ".cond_layers." in name and value.ndim == 3 else value
+    # Before any copy: a tensor may repeat a single number, and then takes no memory until it is copied.
+    check_weights("edp-gnn", settings, tensors)
+    weights = {
+        name: (value.flip(0) if ".cond_layers." in name else value).detach().to(torch.float32).numpy().copy()
+        for name, value in tensors.items()
+    }
+    for name, array in weights.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name!r} holds what is no finite number.")
+    return weights

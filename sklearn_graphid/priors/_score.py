@@ -11,54 +11,60 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from .._utils._disk import refusing
 from .._utils._libraries import VERBOSE, CallbackSupportMixin, StrOptions, fit_context, shown_progress, with_callbacks
-from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
-from .._utils._torch import draw_seeds, resolve_device, torch_threads
+from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval, check_integer, check_random_state
+from .._utils._torch import draw_seeds, resolve_device, seeded_generator, torch_threads
 from .._utils._warnings import warn_caller
+from ..graphs import KnownEdges, one_entry_per_pair
 from ..graphs._matrices import check_graphs
 from ..nn import (
     ARCHITECTURES,
+    LOWEST_SIGMA,
     MOST_LEVELS,
     SIGMA_RANGE,
-    Epoch,
     NoiseLaw,
     TrainingSettings,
+    TrainingState,
     build_network,
-    read_edpgnn_checkpoint,
+    denoising_losses,
+    graphs_at_once,
     restore_network,
     train_network,
     uses_known,
 )
+from ._base import Denoiser, GraphPrior
 from ._files import (
     ANY_SIZE,
     MOST_EPOCHS,
     PRIOR,
+    Arrays,
     Checkpoint,
-    History,
     fitted_from_facts,
     network_parameters,
     plain,
     prior_facts,
     read_arrays,
+    read_edpgnn_checkpoint,
     write_arrays,
 )
-from ._network_prior import SAME_LEVEL, NetworkPrior, trained_range
-from ._trust import Calibration, calibrate_surprise
+from ._trust import HIDDEN_NOISE, Calibration, calibrate_surprise, deviations_in_words, surprise
 
 __all__ = ["GraphPriorScore"]
 
-# Parameters that do not change how a training ends.
-_NOT_DECISIVE = ("warm_start", "checkpoint_path", "device", "verbose", "random_state")
+# Published checkpoints round their annealing levels to eight digits.
+_SAME_LEVEL = 1e-6
 
 
-class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
-    """What networks of a kind look like, learned from examples by denoising score matching.
+class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
+    """Prior of graphs of a kind, learned from examples by denoising score matching.
 
     Parameters
     ----------
@@ -146,6 +152,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
 
     # In so many batches some pairs carry no noise, and a network that can be told is told which.
     _known_share = 2 / 3
+    needs_autograd = False
     _parameter_constraints = {
         "architecture": [StrOptions(set(ARCHITECTURES))],
         "directed": ["boolean"],
@@ -218,6 +225,8 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         tags.requires_fit = True
         return tags
 
+    # Training.
+
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, graphs: Any, y: Any = None) -> Self:
@@ -235,10 +244,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         self
             The fitted prior.
         """
-        settings = self._training_settings()
-        return self._train(
-            self._check_graphs(graphs), y, settings, self.validation_fraction, self.warm_start, self.checkpoint_path
-        )
+        return self._train(graphs, y, self.warm_start, self.checkpoint_path)
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
@@ -258,38 +264,42 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         self
             The fitted prior.
         """
-        settings = self._training_settings()._replace(max_epochs=1, patience=None)
-        return self._train(self._check_graphs(graphs), y, settings, 0.0, True, None)
+        return self._train(graphs, y, True, None, max_epochs=1, patience=None, validation_fraction=0.0)
 
-    def _check_graphs(self, graphs: Any) -> list[FloatArray]:
+    def _train(
+        self, graphs: Any, y: Any, resume: bool, checkpoint_path: str | os.PathLike[str] | None, **changes: Any
+    ) -> Self:
         for name, reason in (("directed", "is made for undirected graphs"), ("graph_context", "has no such option")):
             if getattr(self, name) and self.architecture != "ppgn":
                 raise ValueError(
                     f"architecture={self.architecture!r} {reason}, but {name}=True; expected architecture='ppgn'."
                 )
-        return check_graphs(graphs, directed=bool(self.directed))
-
-    def _train(
-        self,
-        graphs: list[FloatArray],
-        y: Any,
-        settings: TrainingSettings,
-        validation_fraction: float,
-        resume: bool,
-        checkpoint_path: str | os.PathLike[str] | None,
-    ) -> Self:
+        graphs = check_graphs(graphs, directed=bool(self.directed))
+        validation_fraction = changes.pop("validation_fraction", self.validation_fraction)
+        settings = TrainingSettings(
+            max_epochs=int(self.max_epochs),  # torch takes no numbers of numpy
+            max_time=None if self.max_time is None else float(self.max_time),
+            batch_size=int(self.batch_size),
+            learning_rate=float(self.learning_rate),
+            patience=None if self.n_iter_no_change is None else int(self.n_iter_no_change),
+            known_share=self._known_share,
+        )._replace(**changes)
         resume = resume and hasattr(self, "weights_")
         sigmas = self._check_schedule(resume)
         device = resolve_device(self.device)
         checkpoint = Checkpoint(checkpoint_path)
         seeds = checkpoint.seeds if self.random_state is None else None
         split_seed, start_seed, training_seed = seeds = seeds or draw_seeds(self.random_state, 3)
-        training, validation = _split_graphs(graphs, validation_fraction, split_seed)
+        n_held_out = min(len(graphs) - 1, round(validation_fraction * len(graphs)))  # one at least is left to train on
+        shuffled = [graphs[i] for i in np.random.default_rng(split_seed).permutation(len(graphs))]
+        validation, training = shuffled[:n_held_out], shuffled[n_held_out:]
         network = self._starting_network(sigmas, start_seed, resume)
-        parameters = {name: plain(value) for name, value in self.get_params().items() if name not in _NOT_DECISIVE}
-        checkpoint.claim(parameters, seeds, graphs, network)
+        # The others do not change how a training ends.
+        decisive = self.get_params().keys() - {"warm_start", "checkpoint_path", "device", "verbose", "random_state"}
+        checkpoint.claim({name: plain(getattr(self, name)) for name in sorted(decisive)}, seeds, graphs, network)
         n_before = self.n_iter_ if resume else 0
         earlier = self.loss_history_ if resume else {name: [] for name in checkpoint.history}
+        begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
         sizes = [*map(len, graphs), *(self.size_range_ if resume else ())]
         # A training that goes on after `n_before` epochs must see other noise than the first ones.
         later_seed = np.random.SeedSequence((training_seed, n_before)).generate_state(1)[0]
@@ -305,14 +315,15 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         )
 
         def attributes(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+            history = {**checkpoint.history, "seconds": [begin + time for time in checkpoint.history["seconds"]]}
             return {
                 "architecture_": self.architecture,
                 "network_settings_": dict(network.settings),  # type: ignore[arg-type]
                 "weights_": {name: value.detach().cpu().numpy().copy() for name, value in weights.items()},
                 "sigmas_": np.array(sigmas),
                 "size_range_": (min(sizes), max(sizes)),
-                "loss_history_": _appended(earlier, checkpoint.history),
-                "n_iter_": n_before + len(checkpoint.history["training"]),
+                "loss_history_": {name: earlier[name] + history[name] for name in earlier},
+                "n_iter_": n_before + len(history["training"]),
                 "known_loss_": None,  # to be measured when the training is over
             }
 
@@ -339,7 +350,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         self,
         graphs: list[FloatArray],
         y: Any,
-        epochs: Iterable[Epoch],
+        epochs: Iterable[TrainingState],
         max_epochs: int,
         checkpoint: Checkpoint,
         attributes: Callable[[Mapping[str, Tensor]], dict[str, Any]],
@@ -348,7 +359,6 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
 
         Returns the fitted attributes of the best weights, and False if a KeyboardInterrupt ended the training.
         """
-        history = checkpoint.history
         best = None if checkpoint.state is None else checkpoint.state.best
         # ScoringMonitor asks for targets before it scores; `score` ignores them, so that anything will do.
         data = {"X": graphs, "y": graphs if y is None else y}
@@ -361,28 +371,26 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             step.call_on_fit_task_begin(estimator=self)
             return bool(step.call_on_fit_task_end(estimator=self, **arguments))
 
-        for _ in history["training"]:  # epochs of before the interruption are over as soon as they begin
+        n_epochs = len(checkpoint.history["training"])
+        for _ in range(n_epochs):  # epochs of before the interruption are over as soon as they begin
             tell()
         is_over = True
         try:
-            for epoch in epochs:
-                if not math.isfinite(epoch.training_loss):
-                    complaint = f"training diverged in epoch {epoch.number + 1}: its loss is {epoch.training_loss}"
+            for state in epochs:
+                if not math.isfinite(state.training_loss):
+                    complaint = f"training diverged in epoch {state.n_epochs}: its loss is {state.training_loss}"
                     if best is None:
                         raise ValueError(f"{complaint}. A lower learning_rate may help.")
                     warn_caller(f"{complaint}; the best weights so far are kept.")
                     break
-                best = epoch.state.best
-                for name, value in zip(history, epoch[1:4], strict=True):
-                    history[name].append(value)
-                checkpoint.write(epoch.state)
+                best, n_epochs = state.best, state.n_epochs
+                checkpoint.write(state)
                 if tell(**data, reconstruction_attributes=partial(attributes, best)):
                     break
         except KeyboardInterrupt:
             if best is None:
                 raise
             is_over = False
-            n_epochs = len(history["training"])
             warn_caller(f"training was interrupted after {n_epochs} epochs; the best weights so far are kept.")
         assert best is not None
         fitted = attributes(best)
@@ -397,20 +405,16 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         sigmas = [float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels)]
         if not resume:
             return sigmas
-        if self.architecture != self.architecture_:
-            raise ValueError(
-                f"architecture={self.architecture!r}, but the weights to go on from are of {self.architecture_!r}. "
-                f"Set warm_start=False to train anew."
-            )
-        for name, value in network_parameters(self.network_settings_).items():
+        built_from = {"architecture": self.architecture_, **network_parameters(self.network_settings_)}
+        for name, value in built_from.items():
             if getattr(self, name) != value:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r}, but the weights to go on from are of {name}={value}. Set "
+                    f"{name}={getattr(self, name)!r}, but the weights to go on from are of {name}={value!r}. Set "
                     f"warm_start=False to train anew."
                 )
         if self.architecture == "ppgn":
             return sigmas
-        if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=SAME_LEVEL, atol=0):
+        if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=_SAME_LEVEL, atol=0):
             raise ValueError(
                 "n_levels, sigma_max and sigma_min differ from those of the weights to go on from, and an 'edp-gnn' is "
                 "made for its annealing levels. Set warm_start=False to train anew."
@@ -432,17 +436,7 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             return NoiseLaw(sigmas[-1], sigmas[0], tuple(sigmas))
         n_entries = sum(len(graph) * (len(graph) - 1) for graph in graphs)
         density = float(sum(graph.sum() for graph in graphs)) / max(1, n_entries)
-        return NoiseLaw(*trained_range(sigmas[0]), density=density)
-
-    def _training_settings(self) -> TrainingSettings:
-        return TrainingSettings(
-            max_epochs=int(self.max_epochs),  # torch takes no numbers of numpy
-            max_time=None if self.max_time is None else float(self.max_time),
-            batch_size=int(self.batch_size),
-            learning_rate=float(self.learning_rate),
-            patience=None if self.n_iter_no_change is None else int(self.n_iter_no_change),
-            known_share=self._known_share,
-        )
+        return NoiseLaw(*_trained_range(sigmas[0]), density=density)
 
     def _calibrate(self, fitted: dict[str, Any], graphs: list[FloatArray]) -> Calibration | None:
         """Measure what is typical of graphs like those of the training."""
@@ -453,6 +447,243 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
         )
         with torch_threads(1):
             return calibrate_surprise(network, graphs, float(fitted["sigmas_"][0]))
+
+    # Use as a prior.
+
+    architecture_: str
+    network_settings_: dict[str, Any]
+    weights_: Arrays
+    sigmas_: FloatArray
+    size_range_: tuple[int, int]
+    known_loss_: Calibration | None
+
+    def _network(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Any:
+        check_is_fitted(self, "weights_")
+        return restore_network(self.architecture_, self.network_settings_, self.weights_, device, dtype)
+
+    @property
+    def _is_directed(self) -> bool:
+        check_is_fitted(self, "weights_")
+        return bool(self.network_settings_.get("directed", False))
+
+    def check_directed(self, directed: bool) -> None:
+        if directed == self._is_directed:
+            return
+        learned, wanted = ("undirected", "directed") if directed else ("directed", "undirected")
+        raise ValueError(
+            f"the prior was learned from {learned} graphs, but directed={directed}; expected a prior of {wanted} "
+            f"graphs, made by GraphPriorScore(directed={directed}).fit(graphs), directed={not directed}, or no prior."
+        )
+
+    @property
+    def conditions_on_known(self) -> bool:
+        """Whether the network was trained with known pairs, which have no noise, as an additional input."""
+        check_is_fitted(self, "weights_")
+        return uses_known(self.architecture_)
+
+    @property
+    def hiding_sigma(self) -> float:
+        """An annealing level of the training at which the noisy value of a pair carries almost no information."""
+        check_is_fitted(self, "weights_")
+        return HIDDEN_NOISE * float(self.sigmas_[0])
+
+    def bind(self, n_nodes: int, device: torch.device, dtype: torch.dtype, known: Tensor | None = None) -> Denoiser:
+        network = self._network(device, dtype)
+        bound = known
+
+        def denoise(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
+            levels = torch.full((len(adjacency),), sigma, dtype=dtype, device=device)
+            known = bound if known is None else known
+            adjacency = adjacency.to(dtype)  # a caller may have made it in torch's default type
+            tensors = [adjacency, levels]
+            if network.uses_known and known is not None:
+                tensors.append(known.to(dtype).expand_as(adjacency))
+            # A few graphs at a time stay in the processor's cache, which is twice as fast as all at once.
+            parts = (tensor.split(graphs_at_once(n_nodes, network.reuses_memory)) for tensor in tensors)
+            return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
+
+        return denoise
+
+    def check_sigmas(self, sigmas: Sequence[float]) -> None:
+        for sigma, nearest in zip(sigmas, self.nearest_sigmas(sigmas), strict=True):
+            if abs(nearest - sigma) > _SAME_LEVEL * sigma:
+                levels = ", ".join(f"{level:.4g}" for level in self.sigmas_)
+                raise ValueError(
+                    f"the prior was trained for the annealing levels {levels}, and {sigma:.4g} is not among them. Use "
+                    f"n_levels={len(self.sigmas_)}, sigma_max={self.sigmas_[0]:.4g} and "
+                    f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
+                )
+
+    def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
+        check_is_fitted(self, "weights_")
+        if self.architecture_ == "ppgn":
+            return tuple(sigmas)
+        nearest = np.abs(np.subtract.outer(np.asarray(sigmas), self.sigmas_)).argmin(1)
+        return tuple(float(sigma) for sigma in self.sigmas_[nearest])
+
+    def surprise(self, known: KnownEdges) -> float:
+        """Compute the distance of a partially known graph from the training graphs, in standard deviations.
+
+        Parameters
+        ----------
+        known : KnownEdges, or array-like with 0, 1, and nan where unknown
+            The known part of the graph.
+
+        Returns
+        -------
+        float
+            Below about 3 for graphs like the training graphs; above 5 the prior may not apply. nan if it cannot be
+            computed, because fewer than eight pairs are known or the network does not accept known pairs.
+        """
+        check_is_fitted(self, "weights_")
+        if not isinstance(known, KnownEdges):
+            known = KnownEdges.from_array(known, directed=self._is_directed)
+        self.check_directed(known.directed)
+        if self.known_loss_ is None:
+            return math.nan
+        with torch_threads(1):
+            network = self._network(resolve_device(self.device))
+            return surprise(network, known.values, known.mask, float(self.sigmas_[0]), self.known_loss_)
+
+    def was_trained_on_size(self, n_nodes: int) -> bool:
+        smallest, largest = self.size_range_
+        return self.size_range_ != ANY_SIZE and smallest <= n_nodes <= largest
+
+    def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
+        smallest, largest = self.size_range_
+        if not smallest / 2 <= known.n_nodes <= 2 * largest:
+            return f"it has {known.n_nodes} nodes, and the prior was trained on {smallest} to {largest}"
+        distance = self.surprise(known) if surprise is None else surprise
+        if distance > 5:  # unseen graphs of the prior's own kind stay below in all but one of a thousand cases
+            return f"its known part lies {deviations_in_words(distance)} away from the training graphs"
+        return ""
+
+    # Judging and drawing graphs.
+
+    def transform(self, graphs: Any) -> FloatArray:
+        """Compute the denoising loss of every graph at every annealing level.
+
+        Parameters
+        ----------
+        graphs : list of arrays, sparse matrices or networkx graphs
+            The graphs to evaluate.
+
+        Returns
+        -------
+        ndarray of shape (n_graphs, n_levels)
+            The losses; low for graphs that look like the training graphs. The noise depends only on the size of a
+            graph: it is the same in every call and for all graphs of one size, whatever other graphs are in the list.
+        """
+        graphs = check_graphs(graphs, directed=self._is_directed)
+        device = resolve_device(self.device)
+        with torch_threads(1):
+            losses = denoising_losses(self._network(device), graphs, self.sigmas_.tolist(), 4, 0, device)
+        return np.asarray(losses.double().numpy())
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Get the names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            One name for each annealing level.
+        """
+        check_is_fitted(self, "weights_")
+        return np.array([f"denoising_loss_{sigma:.4g}" for sigma in self.sigmas_], dtype=object)
+
+    def score(self, graphs: Any, y: Any = None) -> float:
+        """Compute how well the prior denoises these graphs.
+
+        Parameters
+        ----------
+        graphs : list of arrays, sparse matrices or networkx graphs
+            The graphs to evaluate.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            The negative mean denoising loss; higher is better.
+        """
+        return -float(self.transform(graphs).mean())
+
+    def sample(self, n_samples: int = 1, n_nodes: int | None = None, random_state: Any = None) -> list[FloatArray]:
+        """Draw new graphs from the prior, by annealed Langevin dynamics.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of graphs to draw.
+        n_nodes : int or None, default=None
+            Number of nodes of each graph. If None, it is drawn uniformly, for each graph, between the sizes of the
+            smallest and the largest training graph.
+        random_state : int, RandomState or None, default=None
+            Seed of the random draws.
+
+        Returns
+        -------
+        list of ndarray of shape (n_nodes, n_nodes)
+            Adjacency matrices with entries 0 and 1 and a zero diagonal; symmetric unless the prior is of directed
+            graphs.
+        """
+        check_is_fitted(self, "weights_")
+        if n_nodes is None and self.size_range_ == ANY_SIZE:
+            raise ValueError(
+                "n_nodes=None, but the sizes of the training graphs are not on record; expected an integer."
+            )
+        check_integer(n_samples, "n_samples", low=1, high=10**6)
+        if n_nodes is not None:
+            check_integer(n_nodes, "n_nodes", low=2, high=10**6)
+        try:
+            rng = check_random_state(random_state)
+        except ValueError as error:
+            expected = "expected an integer from 0 to 2**32 - 1, a numpy RandomState or None"
+            raise ValueError(f"random_state={random_state!r}; {expected}.") from error
+        low, high = (n_nodes, n_nodes) if n_nodes is not None else self.size_range_
+        sizes = rng.randint(low, high + 1, size=n_samples)
+        seed = draw_seeds(rng, 1)[0]
+        graphs = [np.empty((0, 0))] * n_samples
+        with torch.inference_mode(), torch_threads(1):
+            for size in np.unique(sizes).tolist():
+                places = np.flatnonzero(sizes == size)
+                drawn = self._draw_graphs(len(places), size, seeded_generator(seed + size))
+                for place, graph in zip(places, drawn.double().cpu().numpy(), strict=True):
+                    graphs[place] = graph
+        return graphs
+
+    def _draw_graphs(self, n_graphs: int, n_nodes: int, generator: torch.Generator) -> Tensor:
+        device = resolve_device(self.device)
+        denoise, sigmas = self.bind(n_nodes, device, torch.float32), self._sampling_sigmas()
+
+        def normal_noise() -> Tensor:
+            draws = torch.randn(n_graphs, n_nodes, n_nodes, generator=generator, dtype=torch.float32)
+            return one_entry_per_pair(draws, self._is_directed).to(device)
+
+        noisy = 0.5 + sigmas[0] * normal_noise()
+        clean = denoise(noisy, sigmas[0])
+        # The score draws the noisy graph to the clean one like a spring. With that held, the step is solved exactly: by
+        # Euler's rule the noise would settle above sigma, the network would see more of it than it is told, and graphs
+        # too dense would come out. A step is a tenth of the time in which a level relaxes, so forty are plenty.
+        kept = math.exp(-0.1)
+        for sigma in sigmas:
+            for _ in range(40):
+                noisy = clean + kept * (noisy - clean) + sigma * math.sqrt(1 - kept**2) * normal_noise()
+                clean = denoise(noisy, sigma)
+        return one_entry_per_pair((clean > 0.5).to(clean.dtype), self._is_directed)
+
+    def _sampling_sigmas(self) -> list[float]:
+        if self.architecture_ == "edp-gnn":
+            return [float(sigma) for sigma in self.sigmas_]
+        lowest, highest = _trained_range(float(self.sigmas_[0]))
+        return [float(sigma) for sigma in np.geomspace(highest, lowest, 30)]
+
+    # Files.
 
     def save(self, path: str | Path) -> None:
         """Write the prior to a safetensors file.
@@ -517,16 +748,31 @@ class GraphPriorScore(CallbackSupportMixin, NetworkPrior):
             prior._check_answers()
         return prior
 
+    def _check_answers(self) -> None:
+        """Raise ValueError where the weights, which came from a file, give no number for a small graph."""
+        n_nodes = 12
+        ring = np.eye(n_nodes, k=1) + np.eye(n_nodes, k=n_nodes - 1)
+        adjacency = ring + ring.T
+        network = self._network()
+        with torch.inference_mode(), torch_threads(1):
+            noisy = torch.tensor(adjacency, dtype=torch.float32).expand(2, -1, -1)
+            sigma = torch.tensor(self.sigmas_[[0, -1]], dtype=torch.float32)
+            # Squares of the answer, which losses take, must be numbers too.
+            answers = network.raw_answer(noisy, sigma), network.denoise(noisy, sigma).square()
+            is_finite = all(bool(answer.isfinite().all()) for answer in answers)
+            if is_finite and self.known_loss_ is not None:
+                if not network.uses_known:
+                    raise ValueError(f"'known_loss' is given, but {self.architecture_!r} takes no known pairs.")
+                mask, sigma_max = ~np.eye(n_nodes, dtype=bool), float(self.sigmas_[0])
+                is_finite = math.isfinite(surprise(network, adjacency, mask, sigma_max, self.known_loss_))
+        if not is_finite:
+            raise ValueError("its weights give no finite answer for a ring of a few nodes.")
 
-def _split_graphs(graphs: list[FloatArray], fraction: float, seed: int) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Training and validation graphs; at least one is left to train on."""
-    n_held_out = min(len(graphs) - 1, round(fraction * len(graphs)))
-    order = np.random.default_rng(seed).permutation(len(graphs))
-    return [graphs[i] for i in order[n_held_out:]], [graphs[i] for i in order[:n_held_out]]
 
+def _trained_range(sigma_max: float) -> tuple[float, float]:
+    """The lowest and the highest annealing level at which a network for all levels is trained.
 
-def _appended(earlier: History, history: History) -> History:
-    """The history of a training that goes on from an earlier one; its seconds go on too."""
-    begin = earlier["seconds"][-1] if earlier["seconds"] else 0.0
-    later = {**history, "seconds": [begin + second for second in history["seconds"]]}
-    return {name: earlier[name] + later[name] for name in earlier}
+    They lie beyond the ends of the schedule: a sampler may start from more noise than the paper's, and below the lower
+    end a pair's own value leaves nothing to learn.
+    """
+    return min(LOWEST_SIGMA, sigma_max), 3.0 * sigma_max

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sklearn_graphid.nn import EDPGNN, read_edpgnn_checkpoint, restore_network
+from sklearn_graphid.nn import EDPGNN, build_network, restore_network
+from sklearn_graphid.priors._files import read_edpgnn_checkpoint
 
 REFERENCE = Path(__file__).parents[2].parent / "shared" / "reference"
 SMALL: dict[str, Any] = {
-    "n_levels": 3,
+    "sigmas": [0.5, 0.2, 0.1],
     "edge_channels": (2, 3, 2),
     "node_features": 5,
     "gin_width": 4,
@@ -27,13 +28,12 @@ needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the publish
 
 def make_network(seed: int = 0, **config: Any) -> EDPGNN:
     """A small network in double precision whose every parameter and buffer is its own random number."""
-    network = EDPGNN(**(SMALL | config)).double().eval()
+    network: Any = build_network("edp-gnn", SMALL | config, seed).double().eval()
     generator = torch.Generator().manual_seed(seed)
-    network.reset_parameters(generator)
     with torch.no_grad():
         for name, value in network.state_dict().items():
             noise = torch.rand(value.shape, generator=generator, dtype=value.dtype)
-            value.add_(noise if name.endswith("variance") else 0.4 * noise - 0.2)
+            value.add_(noise if name.endswith("running_var") else 0.4 * noise - 0.2)
     return network
 
 
@@ -48,26 +48,26 @@ def make_graphs(n_graphs: int, n_nodes: int, seed: int = 0) -> Tensor:
 
 
 def literal_level_mlp(mlp: Any, values: Tensor, level: Tensor) -> Tensor:
-    for layer in (mlp.first, mlp.second):
-        values = functional.linear(values, layer.weight, layer.bias)
-        if layer.normalise:
-            values = (values - layer.running_mean) / (layer.running_variance + 1e-5).sqrt()
-            values = values * layer.norm_gain + layer.norm_bias
-        values = functional.elu(values * layer.level_gain[level] + layer.level_bias[level])
-    return functional.linear(values, mlp.last.weight, mlp.last.bias)
+    for place in range(2):
+        values = functional.linear(values, mlp.linears[place].weight, mlp.linears[place].bias)
+        for norm in mlp.batch_norms[place : place + 1]:
+            values = (values - norm.running_mean) / (norm.running_var + 1e-5).sqrt() * norm.weight + norm.bias
+        values = functional.elu(values * mlp.cond_layers[place]["gain"][level] + mlp.cond_layers[place]["bias"][level])
+    return functional.linear(values, mlp.linears[2].weight, mlp.linears[2].bias)
 
 
 def literal_gin(gin: Any, channels: Tensor, nodes: Tensor) -> Tensor:
     nodes = torch.cat([nodes, channels.sum(dim=2).T], dim=1)
     with_loops = channels + torch.eye(len(nodes), dtype=nodes.dtype)
     seen = [nodes]
-    for epsilon, step in zip(gin.epsilon, gin.steps, strict=True):
+    for epsilon, layer in zip(gin.eps, gin.layers, strict=True):
         messages = torch.cat([matrix @ nodes for matrix in with_loops], dim=1)
         messages = messages + epsilon * torch.cat([nodes] * len(channels), dim=1)
-        nodes = torch.tanh(step.last(functional.relu(step.first(messages))))
+        first, last = layer["linears"]
+        nodes = torch.tanh(last(functional.relu(first(messages))))
         seen.append(nodes)
-    heads = zip(gin.readouts, seen, strict=True)
-    return sum(head.last(functional.leaky_relu(head.first(values))) for head, values in heads)
+    heads = zip(gin.linear_prediction, seen, strict=True)
+    return sum(last(functional.leaky_relu(first(values))) for (first, _, last), values in heads)
 
 
 def literal_score(network: Any, adjacency: Tensor, level: Tensor) -> Tensor:
@@ -75,14 +75,14 @@ def literal_score(network: Any, adjacency: Tensor, level: Tensor) -> Tensor:
     channels = torch.stack([adjacency, 1 - adjacency])
     nodes = adjacency.new_zeros(n_nodes, 1)
     everything = [channels]
-    for layer in network.layers:
-        nodes = literal_gin(layer.gin, channels, nodes)
+    for layer in network.gnn_list:
+        nodes = literal_gin(layer["multi_channel_gnn_module"], channels, nodes)
         first = nodes[:, None].expand(n_nodes, n_nodes, -1)
         pairs = torch.cat([channels.permute(1, 2, 0), first, first.transpose(0, 1)], dim=2)
-        one_way = literal_level_mlp(layer.pair_mlp, pairs, level).permute(2, 0, 1)
+        one_way = literal_level_mlp(layer["translate_mlp"], pairs, level).permute(2, 0, 1)
         channels = one_way + one_way.mT
         everything.append(channels)
-    score = literal_level_mlp(network.readout, torch.cat(everything).permute(1, 2, 0), level)[:, :, 0]
+    score = literal_level_mlp(network.final_read_score, torch.cat(everything).permute(1, 2, 0), level)[:, :, 0]
     return score * (1 - torch.eye(n_nodes, dtype=score.dtype))
 
 
@@ -105,7 +105,7 @@ def test_score_is_the_specification_read_literally(config):
 @pytest.mark.parametrize("name", ["grids", "deezer_ego_nets"])
 def test_published_weights_give_the_published_scores(name, level):
     settings, weights = read_edpgnn_checkpoint(REFERENCE / f"edp_gnn_{name}.pth")
-    network = restore_network("edp-gnn", settings, weights).network
+    network = restore_network("edp-gnn", settings, weights)
     with np.load(REFERENCE / f"edp_gnn_{name}_expected.npz") as file:
         expected = dict(file)
     np.testing.assert_allclose(settings["sigmas"], expected["sigmas"], atol=1e-8)  # stored with eight digits
@@ -121,7 +121,8 @@ def test_published_weights_give_the_published_scores(name, level):
 
 
 def test_default_sizes_are_the_published_ones():
-    assert sum(parameter.numel() for parameter in EDPGNN().parameters()) == 92_165
+    network = build_network("edp-gnn", {"sigmas": [1 / (1 + i) for i in range(10)]}, 0)
+    assert sum(parameter.numel() for parameter in network.parameters()) == 92_165
 
 
 # What holds for any weights.
@@ -158,7 +159,7 @@ def test_gradient_reaches_every_parameter_in_training():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
         # Batch norm takes the mean away, and with it a bias that comes just before.
-        if not re.search(r"pair_mlp\.(first|second)\.bias$", name):
+        if not re.search(r"translate_mlp\.linears\.[01]\.bias$", name):
             assert (parameter.grad != 0).any(), name
 
 
@@ -194,42 +195,32 @@ def test_each_level_has_its_own_gains_and_an_integer_level_serves_the_whole_batc
 
 def test_edge_channels_that_do_not_start_with_two_are_refused():
     with pytest.raises(ValueError, match=r"edge_channels is \(3, 4\)"):
-        EDPGNN(edge_channels=(3, 4))
+        EDPGNN([0.5], edge_channels=(3, 4))
 
 
 # Randomness.
 
 
-def test_building_and_initialising_leave_the_global_generator_alone():
+def test_seed_decides_the_weights_and_the_global_generator_is_left_alone():
     before = torch.get_rng_state()
-    EDPGNN(**SMALL).reset_parameters(torch.Generator().manual_seed(0))
-    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
+    first, again, other = (build_network("edp-gnn", SMALL, seed).state_dict() for seed in (3, 3, 4))
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    assert not torch.equal(
+        first["gnn_list.0.translate_mlp.linears.0.weight"], other["gnn_list.0.translate_mlp.linears.0.weight"]
+    )
+    assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_same_seed_gives_same_weights_however_the_network_was_built():
-    usual = EDPGNN(**SMALL)
-    usual.reset_parameters(torch.Generator().manual_seed(3))
-    with torch.device("meta"):
-        unborn = EDPGNN(**SMALL)
-    built = unborn.to_empty(device="cpu")
-    for tensor in built.state_dict().values():
-        tensor.fill_(float("nan"))  # what fresh memory may hold
-    built.reset_parameters(torch.Generator().manual_seed(3))
-    torch.testing.assert_close(dict(built.state_dict()), dict(usual.state_dict()), rtol=0, atol=0)
-
-
-def test_another_seed_gives_other_weights():
-    networks = [EDPGNN(**SMALL), EDPGNN(**SMALL)]
-    for seed, network in enumerate(networks):
-        network.reset_parameters(torch.Generator().manual_seed(seed))
-    assert not torch.equal(*(network.readout.first.weight for network in networks))
-
-
-def test_linear_weights_are_uniform_within_the_bound_of_torch():
-    network = EDPGNN()
-    network.reset_parameters(torch.Generator().manual_seed(0))
-    weight = network.layers[2].gin.steps[0].first.weight  # 40 outputs, 80 inputs
+def test_linear_weights_are_uniform_within_the_bound_of_torch_and_the_rest_does_nothing():
+    network: Any = build_network("edp-gnn", {"sigmas": [0.5]}, 0)
+    layer = network.gnn_list[2]
+    weight = layer["multi_channel_gnn_module"].layers[0]["linears"][0].weight  # 40 outputs, 80 inputs
     bound = 80**-0.5
     assert weight.abs().max() <= bound
     # 3,200 uniform numbers: the mean square is bound^2 / 3 with a relative standard error of .016.
     assert weight.square().mean().item() == pytest.approx(bound**2 / 3, rel=0.08)
+    mlp = layer["translate_mlp"]
+    for ones in (mlp.cond_layers[0]["gain"], mlp.batch_norms[1].weight, mlp.batch_norms[1].running_var):
+        assert (ones == 1).all()
+    for zeros in (mlp.cond_layers[0]["bias"], mlp.batch_norms[1].bias, layer["multi_channel_gnn_module"].eps):
+        assert (zeros == 0).all()

@@ -15,11 +15,11 @@ from scipy import integrate, stats
 from sklearn_graphid import ErdosRenyiPrior
 from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.nn import _training as training
-from sklearn_graphid.nn import build_network
+from sklearn_graphid.nn import build_network, restore_network
 from sklearn_graphid.nn._training import (
-    Epoch,
     NoiseLaw,
     TrainingSettings,
+    TrainingState,
     bucket_by_size,
     denoising_losses,
     normal_noise,
@@ -57,7 +57,7 @@ def random_graphs(n_graphs: int, n_nodes: int, p: float = 0.3, seed: int = 0) ->
     return list(upper + upper.swapaxes(1, 2))
 
 
-def run(architecture: str = "ppgn", **changes: Any) -> Iterator[Epoch]:
+def run(architecture: str = "ppgn", **changes: Any) -> Iterator[TrainingState]:
     """A short training of a small network on graphs of two sizes."""
     settings = {"max_epochs": 4, "max_time": None, "batch_size": 8, "learning_rate": 3e-3}
     settings |= {"patience": None, "known_share": 2 / 3, **changes}
@@ -65,6 +65,52 @@ def run(architecture: str = "ppgn", **changes: Any) -> Iterator[Epoch]:
     network = build_network(architecture, SETTINGS[architecture], seed=0)
     graphs = random_graphs(3, 4) + random_graphs(5, 5)
     return train_network(network, graphs, validation, LAWS[architecture], TrainingSettings(**settings), 0, CPU, resume)
+
+
+# Networks by name.
+
+NETWORKS = {
+    "ppgn": {"width": 3, "n_blocks": 2, "n_frequencies": 4},
+    "edp-gnn": {
+        "sigmas": [0.5, 0.2, 0.1],
+        "edge_channels": (2, 3, 2),
+        "node_features": 5,
+        "gin_width": 4,
+        "gin_depth": 2,
+    },
+}
+
+
+def arrays_of(architecture: str) -> dict[str, np.ndarray]:
+    network = build_network(architecture, NETWORKS[architecture], seed=0)
+    return {name: value.numpy() for name, value in network.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "changes", "complaint"),
+    [
+        ("transformer", {}, "architecture='transformer'; expected one of ppgn, edp-gnn"),
+        ("ppgn", {"width": "3"}, "no network 'ppgn' has these settings"),
+        ("ppgn", {"width": -1}, "no network 'ppgn' has these settings"),
+        ("ppgn", {"width": 10**12}, "no network 'ppgn' has these settings"),
+        ("ppgn", {"width": 100_000}, "the shape of"),
+        ("ppgn", {"n_blocks": 26}, "the settings ask for more layers than there are arrays of weights, 25"),
+        ("ppgn", {"n_blocks": 2.0}, "the settings ask for more layers"),
+        ("ppgn", {"gin_depth": 2}, "unexpected keyword argument 'gin_depth'"),
+        ("edp-gnn", {"sigmas": []}, "sigmas should be a list of 1 to 1000 annealing levels"),
+        ("edp-gnn", {"sigmas": [1.0] * 1_001}, "sigmas should be a list of 1 to 1000 annealing levels"),
+        ("edp-gnn", {"sigmas": [0.5, 0.5, 0.1]}, "sigmas is not in descending order"),
+        ("edp-gnn", {"sigmas": [0.5, 0.2, 0.9e-6]}, "sigmas holds what is no number between 1e-06 and 1e"),
+        ("edp-gnn", {"sigmas": [0.5, float("nan"), 0.1]}, "sigmas holds what is no number"),
+        ("edp-gnn", {"sigmas": [0.5, 0.1]}, "the shape of"),
+        ("edp-gnn", {"edge_channels": [3, 3, 2]}, "edge_channels is .* should start with 2"),
+        ("edp-gnn", {"gin_depth": 48}, "the settings ask for more layers"),
+    ],
+)
+def test_settings_that_do_not_fit_the_arrays_are_refused(architecture, changes, complaint):
+    settings, arrays = NETWORKS.get(architecture, {}), arrays_of(architecture) if architecture in NETWORKS else {}
+    with pytest.raises(ValueError, match=complaint):
+        restore_network(architecture, settings | changes, arrays)
 
 
 # The loss.
@@ -160,7 +206,7 @@ def test_number_of_threads_does_not_change_a_bit(architecture):
         with torch_threads(n_threads):
             *_, last = run(architecture, max_epochs=1)
             assert torch.get_num_threads() == n_threads
-        weights.append(last.state.averaged)
+        weights.append(last.averaged)
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
@@ -228,7 +274,7 @@ def test_trained_denoiser_of_independent_edges_is_bayes_rule():
     settings = TrainingSettings(6, None, 32, 1e-2, None, 2 / 3)
     network = build_network("ppgn", SMALL_PPGN, seed=0)
     epochs = list(train_network(network, random_graphs(2_000, n_nodes, p), [], NoiseLaw(0.2, 1.5), settings, 0, CPU))
-    network.load_state_dict(epochs[-1].state.best)
+    network.load_state_dict(epochs[-1].best)
     noisy = normal_noise(torch.empty(400, n_nodes, n_nodes), generator(1)) * sigma
     noisy += torch.tensor(np.array(random_graphs(400, n_nodes, p, seed=2)), dtype=torch.float32)
     with torch.no_grad():
@@ -247,7 +293,7 @@ def test_training_on_single_pairs_finds_their_share_of_edges():
     network = build_network("ppgn", SMALL_PPGN, seed=0)
     settings = TrainingSettings(6, None, 64, 2e-2, None, 0.0)
     *_, last = train_network(network, graphs, [], NoiseLaw(0.3, 1.0), settings, 0, CPU)
-    network.load_state_dict(last.state.best)
+    network.load_state_dict(last.best)
     values = np.linspace(-1, 2, 31)
     noisy = torch.tensor(np.multiply.outer(values, 1 - np.eye(2)), dtype=torch.float32)
     for sigma in (0.4, 0.8):
@@ -260,45 +306,42 @@ def test_training_on_single_pairs_finds_their_share_of_edges():
 @pytest.mark.parametrize("architecture", ["ppgn", "edp-gnn"])
 def test_training_lowers_the_loss(architecture):
     epochs = list(run(architecture, max_epochs=6, learning_rate=1e-2))
-    assert [epoch.number for epoch in epochs] == list(range(6))
+    assert [epoch.n_epochs for epoch in epochs] == list(range(1, 7))
     assert epochs[-1].validation_loss < epochs[0].validation_loss
     assert all(before.seconds < after.seconds for before, after in pairwise(epochs))
 
 
-def copied(epoch: Epoch) -> Epoch:
-    """The epoch with a state of its own, as a file would hold it."""
-    parts = {
-        name: {key: tensor.detach().clone() for key, tensor in value.items()} if isinstance(value, dict) else value
-        for name, value in epoch.state._asdict().items()
-    }
-    return epoch._replace(state=type(epoch.state)(**parts))
+def copied(state: TrainingState) -> TrainingState:
+    """The state with memory of its own, as a file would hold it."""
+    return TrainingState(
+        *({k: tensor.detach().clone() for k, tensor in v.items()} if isinstance(v, dict) else v for v in state)
+    )
 
 
 @pytest.mark.parametrize("architecture", ["ppgn", "edp-gnn"])
 @pytest.mark.parametrize("n_before", [1, 3])
 def test_training_that_goes_on_ends_with_the_same_bits(architecture, n_before):
     whole = [copied(epoch) for epoch in run(architecture)]
-    rest = [copied(epoch) for epoch in run(architecture, resume=whole[n_before - 1].state)]
+    rest = [copied(epoch) for epoch in run(architecture, resume=whole[n_before - 1])]
     assert len(rest) == 4 - n_before
     for there, here in zip(whole[n_before:], rest, strict=True):
-        assert there[:3] == here[:3]  # number and losses
         for part in ("weights", "averaged", "best", "first_moments", "second_moments"):
-            expected, found = getattr(there.state, part), getattr(here.state, part)
+            expected, found = getattr(there, part), getattr(here, part)
             assert expected.keys() == found.keys()
             assert all(torch.equal(expected[name], found[name]) for name in expected), part
-        assert there.state[5:9] == here.state[5:9]
+        assert there[5:-1] == here[5:-1]  # all numbers but the seconds
 
 
 def test_training_that_was_over_does_not_go_on():
     *_, last = run()
-    assert list(run(resume=last.state)) == []
+    assert list(run(resume=last)) == []
     *_, last = run(patience=1, learning_rate=1e-9, max_epochs=50)
-    assert list(run(patience=1, learning_rate=1e-9, max_epochs=50, resume=last.state)) == []
+    assert list(run(patience=1, learning_rate=1e-9, max_epochs=50, resume=last)) == []
 
 
 def test_going_on_leaves_the_given_state_as_it_was():
     epochs = run()
-    state = copied(next(epochs)).state
+    state = copied(next(epochs))
     before = {name: value.clone() for name, value in state.averaged.items()}
     list(run(resume=state))
     assert all(torch.equal(before[name], state.averaged[name]) for name in before)
@@ -306,7 +349,7 @@ def test_going_on_leaves_the_given_state_as_it_was():
 
 def test_same_seed_same_bits_and_no_global_randomness():
     before = torch.get_rng_state()
-    first, again = (list(run())[-1].state.best for _ in range(2))
+    first, again = (list(run())[-1].best for _ in range(2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -314,15 +357,15 @@ def test_same_seed_same_bits_and_no_global_randomness():
 def test_best_weights_are_those_of_the_best_epoch():
     epochs = [copied(epoch) for epoch in run(max_epochs=8, learning_rate=0.1)]
     best = min(epochs, key=lambda epoch: epoch.validation_loss)
-    assert epochs[-1].state.best_loss == best.validation_loss
-    kept = epochs[-1].state.best
-    assert all(torch.equal(kept[name], best.state.averaged[name]) for name in kept)
+    assert epochs[-1].best_loss == best.validation_loss
+    kept = epochs[-1].best
+    assert all(torch.equal(kept[name], best.averaged[name]) for name in kept)
 
 
 def test_without_validation_graphs_the_training_loss_chooses():
     epochs = list(run(validation=[]))
     assert all(math.isnan(epoch.validation_loss) for epoch in epochs)
-    assert epochs[-1].state.best_loss == min(epoch.training_loss for epoch in epochs)
+    assert epochs[-1].best_loss == min(epoch.training_loss for epoch in epochs)
 
 
 def test_patience_ends_the_training(monkeypatch):
@@ -330,8 +373,8 @@ def test_patience_ends_the_training(monkeypatch):
     monkeypatch.setattr(training, "_validate", lambda *arguments: next(losses))
     epochs = list(run(max_epochs=8, patience=2))
     assert [epoch.validation_loss for epoch in epochs] == [0.5, 0.4, 0.45, 0.3, 0.31, 0.32]
-    assert epochs[-1].state.n_stale == 2
-    assert epochs[-1].state.best_loss == 0.3
+    assert epochs[-1].n_stale == 2
+    assert epochs[-1].best_loss == 0.3
 
 
 class Clock:
@@ -352,14 +395,14 @@ def test_time_limit_ends_the_training_and_counts_the_time_before_an_interruption
     assert whole[-1].seconds == pytest.approx(2.0, abs=0.1)
     half = whole[len(whole) // 2]
     monkeypatch.setattr(training, "time", Clock())
-    rest = list(run(max_epochs=1_000, max_time=2.0, resume=half.state))
+    rest = list(run(max_epochs=1_000, max_time=2.0, resume=half))
     assert rest[-1].seconds == pytest.approx(2.0, abs=0.1)
-    assert abs(half.number + 1 + len(rest) - len(whole)) <= 1
+    assert abs(half.n_epochs + len(rest) - len(whole)) <= 1
 
 
 def test_even_the_shortest_time_gives_a_loss():
     (epoch,) = run(max_time=1e-9)
-    assert epoch.state.n_steps == 1
+    assert epoch.n_steps == 1
     assert epoch.training_loss > 0
 
 
@@ -380,7 +423,7 @@ def test_kept_weights_are_an_average_that_reaches_back_a_tenth_of_the_steps(monk
     for n, weights in enumerate(seen, start=1):
         share = max(10 / (n + 10), 1 - 0.999)
         average = {name: (1 - share) * average[name] + share * weights[name] for name in average}
-    for name, value in last.state.averaged.items():
+    for name, value in last.averaged.items():
         torch.testing.assert_close(value.double(), average[name], rtol=1e-4, atol=1e-6)
 
 
@@ -412,8 +455,7 @@ def test_network_is_told_what_is_known_and_known_pairs_carry_no_noise(known_shar
     monkeypatch.setattr(type(network), "loss", spy)
     list(run(max_epochs=1, known_share=known_share, validation=[]))
     for clean, noisy, known in calls:
-        if known_share == 0:
-            assert known is None
-        else:
+        assert bool(known.any()) == bool(known_share)
+        if known_share:
             assert torch.equal(clean[known > 0], noisy[known > 0])
             assert not torch.equal(clean, noisy)

@@ -20,7 +20,6 @@ from safetensors.numpy import save_file
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid._utils._torch import torch_threads
 from sklearn_graphid.datasets import make_grid_graphs
-from sklearn_graphid.nn import EDPGNN
 from sklearn_graphid.priors._files import PRIOR, digest_arrays, read_arrays, write_arrays
 
 skops = pytest.importorskip("skops.io")
@@ -349,11 +348,3 @@ def test_any_change_of_a_fact_is_refused_or_gives_a_prior_that_works(saved):
             n_working += 1
     assert n_refused + n_working == 30
     assert n_refused > 10
-
-
-def test_published_weights_that_overflow_are_refused(tmp_path):
-    state = {name: value + 1e37 for name, value in EDPGNN(3, (2, 3, 2), 5, 4, 2).state_dict().items()}
-    widths = {"channel_num_list": [3, 2], "feature_nums": [5, 5], "gnn_hidden_num_list": [4, 4]}
-    config = {"model": {"models": {"model_1": widths}}, "dataset": {"in_feature": 1}}
-    torch.save({"model": state, "sigma_list": [0.1, 0.2, 0.5], "config": config}, tmp_path / "overflow.pth")
-    refused(tmp_path / "overflow.pth", "no finite answer", GraphPriorScore.from_edpgnn_checkpoint)

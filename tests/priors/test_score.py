@@ -104,7 +104,7 @@ def test_nothing_works_before_fit(use):
 
 
 def test_what_a_network_is_told_is_known_without_building_it(fitted, fitted_edpgnn, monkeypatch):
-    monkeypatch.setattr("sklearn_graphid.priors._network_prior.restore_network", None)  # a call would be a TypeError
+    monkeypatch.setattr("sklearn_graphid.priors._score.restore_network", None)  # a call would be a TypeError
     assert fitted.conditions_on_known
     assert not fitted_edpgnn.conditions_on_known
     with pytest.raises(NotFittedError):
