@@ -22,11 +22,11 @@ from .._utils._libraries import CallbackSupportMixin, fit_context, require_panda
 from .._utils._numbers import FloatArray, check_integer
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
-from ..evaluation._scorers import outputs_and_predictions, outputs_r2, read_outputs
 from ..filters import GraphFilter, resolve_filter
 from ..graphs import EdgeSpace, KnownEdges
 from ..graphs._matrices import as_numbers
 from ..graphs._nodes import Nodes
+from ..scorers import outputs_and_predictions, outputs_r2, read_outputs
 from ._columns import (
     match_outputs,
     nodes_of_outputs,

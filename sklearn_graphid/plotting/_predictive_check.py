@@ -11,8 +11,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from .._utils._numbers import FloatArray, check_integer
-from ..evaluation._scorers import outputs_and_predictions
 from ..graphs._nodes import match_names
+from ..scorers import outputs_and_predictions
 from ._checks import as_numbers, check_choice, check_names, check_number
 from ._names import drawable
 from ._predictive_law import PredictiveLaw
