@@ -174,7 +174,7 @@ def compare_identifiers(
     >>> systems = [System(X, Y, true_adjacency=ring, true_theta=[0.5]) for X, Y in data]
     >>> identifiers = {
     ...     "sampling": LangevinSystemIdentifier("heat", n_chains=4, n_levels=5, random_state=0),
-    ...     "Adam": AdamSystemIdentifier("heat", n_iterations=100, random_state=0),
+    ...     "Adam": AdamSystemIdentifier("heat", max_iter=100, random_state=0),
     ... }
     >>> rows = compare_identifiers(identifiers, systems)
     >>> rows.groupby(["method", "n_experiments"], sort=False)["edge_f1"].agg(["count", "mean", "sem"]).shape

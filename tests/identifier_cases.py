@@ -26,7 +26,7 @@ IDENTIFIERS = {
     "paper": LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_steps": 5}),
     "no-prior": LikelihoodLangevinIdentifier("heat", n_chains=4, random_state=0, **BRIEF_LANGEVIN),
     "no-prior-sweeps": LikelihoodLangevinIdentifier("heat", random_state=0, **SHORT),
-    "adam": AdamSystemIdentifier("heat", n_iterations=60, learning_rate=0.05, random_state=0),
+    "adam": AdamSystemIdentifier("heat", max_iter=60, learning_rate=0.05, random_state=0),
 }
 COMPETITORS = {
     "ridge": RidgeSystemIdentifier("heat"),

@@ -247,8 +247,8 @@ def draw_identifier(rng, system):
     if kind in SAMPLING:
         return kind(system.filter, **sampling_settings(rng, system), random_state=int(rng.integers(1000)))
     if kind is identifiers.AdamSystemIdentifier:
-        rates = {"learning_rate": pick(rng, 0.01, 0.3), "l1_penalty": pick(rng, 0.0, 1.0)}
-        rates |= {"edge_weights": pick(rng, "binary", "positive"), "n_iterations": int(rng.integers(1, 20))}
+        rates = {"learning_rate": pick(rng, 0.01, 0.3), "alpha": pick(rng, 0.0, 1.0)}
+        rates |= {"edge_weights": pick(rng, "binary", "positive"), "max_iter": int(rng.integers(1, 20))}
         rates |= {"directed": system.directed, "threshold": pick(rng, 0.5, 0.5, 0.1, 0.9)}
         return kind(system.filter, **rates, random_state=int(rng.integers(1000)))
     settings = {"threshold": pick(rng, None, None, 0.0, 0.5, 1.0)}

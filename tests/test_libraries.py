@@ -24,7 +24,7 @@ DATA = make_system(RING, "heat", [0.5], n_experiments=8, random_state=0)
 GRAPHS = [nx.cycle_graph(6)] * 4
 CASES = {
     "langevin": (LangevinSystemIdentifier("heat", n_chains=10, n_levels=2, n_sweeps=2, random_state=0), DATA),
-    "adam": (AdamSystemIdentifier("heat", n_iterations=3, random_state=0), DATA),
+    "adam": (AdamSystemIdentifier("heat", max_iter=3, random_state=0), DATA),
     "prior": (GraphPriorScore(max_epochs=2, random_state=0), (GRAPHS,)),
 }
 
@@ -96,7 +96,7 @@ def test_callbacks_are_as_before_after_a_fit_that_fails(monkeypatch, capsys, ter
         raise RuntimeError("no descent")
 
     monkeypatch.setattr(AdamSystemIdentifier, "_estimates", fail)
-    identifier = AdamSystemIdentifier("heat", n_iterations=3, verbose=True, random_state=0)
+    identifier = AdamSystemIdentifier("heat", max_iter=3, verbose=True, random_state=0)
     with pytest.raises(RuntimeError, match="no descent"):
         identifier.fit(*DATA)
     assert not getattr(identifier, "_skl_callbacks", ())
@@ -104,7 +104,7 @@ def test_callbacks_are_as_before_after_a_fit_that_fails(monkeypatch, capsys, ter
 
 def test_search_shows_no_bars_of_its_parts(capsys, terminal, monkeypatch):
     monkeypatch.setattr(LateProgressBar, "patience", 0.0)
-    identifier = AdamSystemIdentifier("heat", n_iterations=3, random_state=0)
+    identifier = AdamSystemIdentifier("heat", max_iter=3, random_state=0)
     GridSearchCV(identifier, {"learning_rate": [0.01, 0.02]}, cv=2, refit=False).fit(*DATA)
     assert capsys.readouterr().out == ""
 

@@ -41,7 +41,7 @@ REORDERED.add_nodes_from(SHUFFLED)
 REORDERED.add_edges_from(GRAPH.edges)
 
 QUICK = LangevinSystemIdentifier("heat", n_chains=4, n_levels=2, n_sweeps=10, random_state=0)
-IDENTIFIERS = [QUICK, AdamSystemIdentifier("heat", n_iterations=300, random_state=0), RidgeSystemIdentifier("heat")]
+IDENTIFIERS = [QUICK, AdamSystemIdentifier("heat", max_iter=300, random_state=0), RidgeSystemIdentifier("heat")]
 
 
 ODD_TABLE = pd.DataFrame([["a", "b", None]], columns=["u", "v", "present"])

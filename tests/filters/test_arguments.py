@@ -153,7 +153,7 @@ def test_what_the_function_returns_is_refused(function, words, batched):
 
 IDENTIFIERS = [
     RidgeSystemIdentifier(),
-    AdamSystemIdentifier(n_iterations=2, random_state=0),
+    AdamSystemIdentifier(max_iter=2, random_state=0),
 ]
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_graphid import AdamSystemIdentifier, KnownEdges
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.identifiers._descent import BinaryEntries, DescentSettings, StrengthEntries, maximise_likelihood
+from sklearn_graphid.identifiers._adam import Entries, maximise_likelihood
 from sklearn_graphid.identifiers._estimates import SLABS
 from sklearn_graphid.samplers import ChainRNG, Problem
 
@@ -19,7 +20,7 @@ N_NODES = 10
 GRAPH = nx.to_numpy_array(nx.connected_watts_strogatz_graph(N_NODES, 4, 0.3, seed=0))
 ARROWS = GRAPH * (np.random.default_rng(3).random(GRAPH.shape) < 0.5)
 FIRST_ORDER = PolynomialFilter(1)
-QUICK = {"n_iterations": 250, "learning_rate": 0.05, "random_state": 0}
+QUICK = {"max_iter": 250, "learning_rate": 0.05, "random_state": 0}
 
 
 def strengths_of(graph, signed=False, directed=False):
@@ -99,7 +100,7 @@ def test_the_unit_of_strengths_does_not_matter():
     weights = strengths_of(GRAPH)
     known = told_every_other(hide_edges(GRAPH, 0.3, random_state=0), weights)
     X, Y = make_system(weights, SteadyStateFilter(), [1.0], 30, noise_std=0.01, random_state=0)
-    identifier = AdamSystemIdentifier(SteadyStateFilter(), edge_weights="positive", n_iterations=50, random_state=0)
+    identifier = AdamSystemIdentifier(SteadyStateFilter(), edge_weights="positive", max_iter=50, random_state=0)
     small = clone(identifier).fit(X, Y, known)
     large = clone(identifier).fit(1000 * X, Y, KnownEdges(known.mask, known.values, weights=1000 * known.weights))
     np.testing.assert_allclose(large.weights_, 1000 * small.weights_, rtol=1e-3)
@@ -112,11 +113,11 @@ def test_a_penalty_weakens_unknown_pairs_but_no_known_edge(edge_weights):
     known = told_every_other(hide_edges(GRAPH, 0.3, random_state=0), weights)
     X, Y = make_system(weights, FIRST_ORDER, [0.4, 0.3], 30, noise_std=0.1, random_state=0)
     problem = Problem.from_numpy(X, Y, known, FIRST_ORDER, torch.device("cpu"), has_strengths=True)
-    form, sizes = StrengthEntries.for_problem(SLABS[edge_weights], problem), []
-    for l1_penalty in (0.0, 1e9):
-        rng, settings = ChainRNG([0], torch.device("cpu")), DescentSettings(0.1, 250, 0.05, l1_penalty)
+    slab, sizes = SLABS[edge_weights], []
+    for alpha in (0.0, 1e12):
+        rng = ChainRNG([0], torch.device("cpu"))
         with torch.no_grad():
-            entries = maximise_likelihood(problem, form, rng, settings).entries[0]
+            entries = maximise_likelihood(problem, slab, rng, alpha=alpha, learning_rate=0.05, max_iter=250)[0][0]
         sizes.append(entries.abs().split([problem.n_unknown, problem.n_certain]))
     (unknown, edges), (weakened, kept) = sizes
     np.testing.assert_allclose(edges, np.abs(known.edges_without_weight().gather(weights)), rtol=0.1)
@@ -125,11 +126,23 @@ def test_a_penalty_weakens_unknown_pairs_but_no_known_edge(edge_weights):
     assert kept.min() > 0.1
 
 
+@pytest.mark.parametrize("edge_weights", ["binary", "positive"])
+def test_steps_end_where_they_move_little(edge_weights):
+    X, Y = make_system(GRAPH, FIRST_ORDER, [0.4, 0.3], 30, noise_std=0.1, random_state=0)
+    known = hide_edges(GRAPH, 0.3, random_state=0)
+    identifier = AdamSystemIdentifier(FIRST_ORDER, edge_weights=edge_weights, random_state=0, max_iter=2000)
+    fitted = clone(identifier).set_params(tol=1e-4).fit(X, Y, known)
+    assert fitted.n_iter_ == len(fitted.diagnostics_["loss"]) < 2000
+    np.testing.assert_array_equal(fitted.adjacency_, GRAPH)
+    with pytest.warns(ConvergenceWarning, match="Adam did not converge; use a larger max_iter or tol"):
+        identifier.set_params(tol=1e-4, max_iter=3).fit(X, Y, known)
+
+
 def test_strengths_go_with_a_fit_that_has_them():
     weights = strengths_of(GRAPH)
     known = hide_edges(GRAPH, 0.3, random_state=0)
     X, Y = make_system(weights, FIRST_ORDER, [0.4, 0.3], 30, noise_std=0.1, random_state=0)
-    identifier = AdamSystemIdentifier(FIRST_ORDER, edge_weights="positive", n_iterations=5, random_state=0)
+    identifier = AdamSystemIdentifier(FIRST_ORDER, edge_weights="positive", max_iter=5, random_state=0)
     assert len(identifier.fit(X, Y, known).sample(2)) == 3
     assert "weight" in identifier.to_pandas_edgelist()
     identifier.set_params(edge_weights="binary").fit(X, Y, known)
@@ -141,10 +154,10 @@ def test_strengths_go_with_a_fit_that_has_them():
 @pytest.mark.parametrize("edge_weights", SLABS)
 def test_derivatives_of_entries_are_their_differences(edge_weights, known_strengths):
     slab = SLABS[edge_weights]
-    form = BinaryEntries()
+    form = Entries()
     if slab is not None:
         law = slab.first_law(slab.number(torch.tensor(known_strengths, dtype=torch.float64)), 1)
-        form = StrengthEntries(slab, float(slab.size(law)), float(slab.unit(law)))
+        form = Entries(slab, float(slab.size(law)), float(slab.unit(law)))
     numbers = torch.tensor([[0.1, 0.5, 1.2, 3.0]], dtype=torch.float64, requires_grad=True)
     entries, slopes = form.at(numbers)
     np.testing.assert_allclose(torch.autograd.grad(entries.sum(), numbers)[0], slopes.detach())

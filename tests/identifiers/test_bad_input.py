@@ -34,7 +34,7 @@ SHORT = {"n_chains": 2, "n_levels": 2, "n_steps": 1, "n_sweeps": 3, "random_stat
 IDENTIFIERS = {
     "langevin": LangevinSystemIdentifier("heat", **SHORT),
     "no-prior": LikelihoodLangevinIdentifier("heat", **SHORT),
-    "adam": AdamSystemIdentifier("heat", n_iterations=3, random_state=0),
+    "adam": AdamSystemIdentifier("heat", max_iter=3, random_state=0),
     **COMPETITORS,
 }
 SAMPLERS = ["langevin", "no-prior"]
@@ -262,7 +262,7 @@ def test_everything_known_leaves_least_squares_to_adam(ring):
     X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=10, random_state=0)
     design = np.stack([X.ravel(), (X @ ring).ravel(), (X @ ring @ ring).ravel()], axis=1)
     expected = np.linalg.lstsq(design, Y.ravel(), rcond=None)[0]
-    fitted = AdamSystemIdentifier("polynomial", n_iterations=800, random_state=0).fit(X, Y, ring)
+    fitted = AdamSystemIdentifier("polynomial", max_iter=800, random_state=0).fit(X, Y, ring)
     np.testing.assert_array_equal(fitted.adjacency_, ring)
     np.testing.assert_allclose(fitted.theta_, expected, atol=2e-3)
 
@@ -443,11 +443,10 @@ def test_wrong_parameters_of_the_samplers(sampler, name, value, ring_experiments
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("noise_std", 0),
-        ("noise_std", None),
-        ("n_iterations", 0),
+        ("max_iter", 0),
+        ("tol", -1),
         ("learning_rate", 0),
-        ("l1_penalty", -1),
+        ("alpha", -1),
         ("threshold", 1.1),
         ("observed_nodes", None),
         ("device", None),

@@ -22,8 +22,8 @@ IDENTIFIERS = {
     "langevin": LangevinSystemIdentifier("heat", sigma_max=0.5, sigma_min=0.03, **{**BRIEF, "n_sweeps": 0}),
     "no-prior": LikelihoodLangevinIdentifier("heat", **BRIEF),
     "strengths": LangevinSystemIdentifier("heat", edge_weights="positive", **BRIEF),
-    "adam": AdamSystemIdentifier("heat", n_iterations=5, random_state=0),
-    "adam-strengths": AdamSystemIdentifier("heat", edge_weights="positive", n_iterations=5, random_state=0),
+    "adam": AdamSystemIdentifier("heat", max_iter=5, random_state=0),
+    "adam-strengths": AdamSystemIdentifier("heat", edge_weights="positive", max_iter=5, random_state=0),
 }
 # The steps of each batch of chains in their order. Their numbers go on from one kernel to the next.
 STEPS = {
@@ -201,7 +201,7 @@ def test_a_callback_can_end_adam(ring_known, ring_experiments):
 
 def test_steps_of_a_chain_that_diverged_have_no_estimate(ring_known, ring_experiments):
     recorder = Recorder()
-    identifier = AdamSystemIdentifier("polynomial", learning_rate=1e20, n_iterations=4, random_state=0)
+    identifier = AdamSystemIdentifier("polynomial", learning_rate=1e20, max_iter=4, random_state=0)
     with pytest.raises(FloatingPointError, match="smaller learning_rate"):
         identifier.set_callbacks(recorder).fit(*ring_experiments, ring_known)
     assert ("end", "step", 3) in recorder.events

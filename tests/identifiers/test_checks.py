@@ -17,7 +17,7 @@ pytestmark = [
 IDENTIFIERS = [
     identifiers.LangevinSystemIdentifier(n_chains=2, n_levels=2, n_steps=2, n_sweeps=3),
     identifiers.LikelihoodLangevinIdentifier(n_chains=2, n_levels=2, n_steps=2, n_sweeps=0),
-    identifiers.AdamSystemIdentifier(n_iterations=5),
+    identifiers.AdamSystemIdentifier(max_iter=5),
     identifiers.ConstrainedLeastSquaresIdentifier(),
     identifiers.RidgeSystemIdentifier(),
     identifiers.RobustFilterIdentifier(),

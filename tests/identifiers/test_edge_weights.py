@@ -411,7 +411,7 @@ def test_strengths_need_edges():
 @pytest.mark.parametrize(
     "identifier",
     [
-        AdamSystemIdentifier(FIRST_ORDER, n_iterations=20, random_state=0),
+        AdamSystemIdentifier(FIRST_ORDER, max_iter=20, random_state=0),
         ConstrainedLeastSquaresIdentifier(FIRST_ORDER),
         RidgeSystemIdentifier(FIRST_ORDER),
         RobustFilterIdentifier(FIRST_ORDER),

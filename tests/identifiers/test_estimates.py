@@ -87,7 +87,7 @@ def test_standard_error_covers_the_truth(ring):
 
 def test_adam_has_them_too(ring, ring_known):
     X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.3], n_experiments=20, noise_std=0.1, random_state=0)
-    fitted = AdamSystemIdentifier(PolynomialFilter(1), n_iterations=300, learning_rate=0.03, random_state=0)
+    fitted = AdamSystemIdentifier(PolynomialFilter(1), max_iter=300, learning_rate=0.03, random_state=0)
     fitted.fit(X, Y, ring_known)
     theta, covariance, squares = least_squares(X, Y, fitted.adjacency_, order=1)
     np.testing.assert_allclose(fitted.theta_refitted_, theta, rtol=1e-6)

@@ -39,7 +39,7 @@ SAMPLERS = {
     "no-prior": LikelihoodLangevinIdentifier(n_chains=4, n_levels=2, n_steps=2, random_state=0),
 }
 OTHERS = [
-    AdamSystemIdentifier(n_iterations=200, random_state=0),
+    AdamSystemIdentifier(max_iter=200, random_state=0),
     RidgeSystemIdentifier(),
     RobustFilterIdentifier(),
     GraphicalLassoIdentifier(),

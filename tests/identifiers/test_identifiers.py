@@ -53,7 +53,7 @@ def test_theta_is_in_ascending_powers(ring, ring_known, quick):
     X, Y = make_system(ring, "polynomial", [0.5, -0.3, 0.1], n_experiments=20, noise_std=0.1, random_state=0)
     for fitted in (
         quick.set_params(filter="polynomial").fit(X, Y, ring_known),
-        AdamSystemIdentifier("polynomial", n_iterations=300, learning_rate=0.03, random_state=0).fit(X, Y, ring_known),
+        AdamSystemIdentifier("polynomial", max_iter=300, learning_rate=0.03, random_state=0).fit(X, Y, ring_known),
     ):
         np.testing.assert_allclose(fitted.theta_, [0.5, -0.3, 0.1], atol=0.05)
 
@@ -119,7 +119,7 @@ def test_filters_of_the_users_are_differentiated(name, ring, ring_known):
     X, Y = make_system(ring, filter, [0.5, 0.3], n_experiments=20, noise_std=0.1, random_state=0)
     fitted = clone(IDENTIFIERS[name]).set_params(filter=filter)
     if name == "adam":
-        fitted.set_params(n_iterations=300, learning_rate=0.03)
+        fitted.set_params(max_iter=300, learning_rate=0.03)
     fitted.fit(X, Y, ring_known)
     np.testing.assert_array_equal(fitted.adjacency_, ring)
     np.testing.assert_allclose(fitted.theta_, [0.5, 0.3], atol=0.1)

@@ -61,7 +61,7 @@ def test_chains_that_diverge_are_dropped_with_a_warning(ring_known, ring_experim
 
 
 def test_huge_learning_rate_of_adam_is_an_error(ring_known, ring_experiments):
-    identifier = AdamSystemIdentifier("polynomial", learning_rate=1e20, n_iterations=5, random_state=0)
+    identifier = AdamSystemIdentifier("polynomial", learning_rate=1e20, max_iter=5, random_state=0)
     with pytest.raises(FloatingPointError, match="use a smaller learning_rate than 1e"):
         identifier.fit(*ring_experiments, ring_known)
 

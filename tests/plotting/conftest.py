@@ -35,7 +35,7 @@ def identifier(system):
 @pytest.fixture(scope="module")
 def optimizer(system):
     _, X, Y, known = system
-    return AdamSystemIdentifier(n_iterations=20, random_state=0).fit(X, Y, known)
+    return AdamSystemIdentifier(max_iter=20, random_state=0).fit(X, Y, known)
 
 
 @pytest.fixture(scope="module")

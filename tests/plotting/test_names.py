@@ -91,7 +91,7 @@ def test_columns_of_a_frame_are_names_as_they_are(tmp_path):
     ring = nx.to_numpy_array(nx.cycle_graph(5))
     X, Y = make_system(ring, "heat", [0.5], n_experiments=4, random_state=0)
     names = ["$a_1^$", "$", "\\", "", "two\nlines"]
-    fitted = AdamSystemIdentifier("heat", n_iterations=3, random_state=0).fit(
+    fitted = AdamSystemIdentifier("heat", max_iter=3, random_state=0).fit(
         pd.DataFrame(X, columns=names), Y, hide_edges(ring, 0.5, random_state=0)
     )
     written = ["$a_1^$", "$", "\\", "", "two lines"]

@@ -319,7 +319,7 @@ def test_network_displays_agree_between_constructors(display_class, identifier, 
 def test_network_displays_call_nodes_by_the_names_of_the_columns(system):
     _, X, Y, known = system
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    fitted = AdamSystemIdentifier(n_iterations=5, random_state=0).fit(frame, Y, known)
+    fitted = AdamSystemIdentifier(max_iter=5, random_state=0).fit(frame, Y, known)
     graph = GraphDisplay.from_estimator(fitted, pos={name: (ord(name), 0) for name in "abcdef"}, node_labels=True)
     assert [text.get_text() for text in graph.ax_.texts] == list("abcdef")
     matrix = AdjacencyDisplay.from_estimator(fitted)

@@ -160,7 +160,7 @@ def test_directed_graphs_strengths_names_gaps_and_noise_of_each_node(directed):
 
 def test_outputs_at_some_nodes(system):
     _, X, Y, known = system
-    fitted = AdamSystemIdentifier(observed_nodes=[4, 1], n_iterations=10, random_state=0).fit(X, Y[:, [4, 1]], known)
+    fitted = AdamSystemIdentifier(observed_nodes=[4, 1], max_iter=10, random_state=0).fit(X, Y[:, [4, 1]], known)
     display = PredictiveCheckDisplay.from_estimator(fitted, X, Y[:, [4, 1]])
     assert [label.get_text() for label in display.ax_[0].get_xticklabels()] == ["4", "1"]
     np.testing.assert_allclose(display.predicted_, fitted.predict(X))

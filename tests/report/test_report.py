@@ -122,7 +122,7 @@ def test_heading_and_date(fitted, tmp_path):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_filters_are_described_in_words(filter, words, ring_known, ring_experiments, tmp_path):
-    fitted = AdamSystemIdentifier(filter, n_iterations=1, random_state=0).fit(*ring_experiments, ring_known)
+    fitted = AdamSystemIdentifier(filter, max_iter=1, random_state=0).fit(*ring_experiments, ring_known)
     assert dict(report_of(fitted, tmp_path).tables["given"])["Filter"] == words
 
 
@@ -200,7 +200,7 @@ def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, netwo
 @pytest.mark.parametrize(
     ("identifier", "kind"),
     [
-        (AdamSystemIdentifier("heat", n_iterations=20, random_state=0), "Weight"),
+        (AdamSystemIdentifier("heat", max_iter=20, random_state=0), "Weight"),
         (RidgeSystemIdentifier("heat"), "Probability"),
         (LangevinSystemIdentifier("heat", **SHORT), "Probability"),
     ],
@@ -346,7 +346,7 @@ def test_the_same_fit_gives_the_same_page(fitted, tmp_path):
 @pytest.mark.parametrize(
     "identifier",
     [
-        AdamSystemIdentifier("heat", n_iterations=20, random_state=0),
+        AdamSystemIdentifier("heat", max_iter=20, random_state=0),
         LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=2, n_steps=2, n_sweeps=0, random_state=0),
         LangevinSystemIdentifier("heat", random_state=0, **{**PAPER_SETTINGS, "n_levels": 1, "n_steps": 2}),
         LangevinSystemIdentifier("arma", noise_std=0.3, **SHORT),
@@ -377,7 +377,7 @@ def test_a_larger_network_is_drawn_in_time(tmp_path):
     """Names do not fit beside 150 nodes, and the fine layout would take long."""
     grid = nx.to_numpy_array(nx.grid_2d_graph(10, 15))
     X, Y = make_system(grid, "polynomial", [0.3, 0.2, -0.05], n_experiments=20, random_state=0)
-    identifier = AdamSystemIdentifier("polynomial", n_iterations=2, random_state=0)
+    identifier = AdamSystemIdentifier("polynomial", max_iter=2, random_state=0)
     page = report_of(identifier.fit(X, Y, hide_edges(grid, 0.1, random_state=0)), tmp_path)
     assert len(page.tables["uncertain"]) + len(page.tables["uncertain-too"]) == 2 + 100
     assert re.search(r"And \d+ more pairs\.", page.text)

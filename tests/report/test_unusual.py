@@ -62,7 +62,7 @@ def fit(identifier, adjacency, known=None, names=None):
 
 IDENTIFIERS = {
     "sampled": lambda: LangevinSystemIdentifier("heat", **SHORT),
-    "adam": lambda: AdamSystemIdentifier("heat", n_iterations=3, random_state=0),
+    "adam": lambda: AdamSystemIdentifier("heat", max_iter=3, random_state=0),
     "ridge": lambda: RidgeSystemIdentifier("heat"),
 }
 

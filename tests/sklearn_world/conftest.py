@@ -43,7 +43,7 @@ def siblings(quick):
     return {
         "sampling": quick,
         "no prior": LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=3, n_sweeps=0, random_state=0),
-        "Adam": AdamSystemIdentifier("heat", n_iterations=100, learning_rate=0.05, random_state=0),
+        "Adam": AdamSystemIdentifier("heat", max_iter=100, learning_rate=0.05, random_state=0),
     }
 
 

@@ -245,7 +245,7 @@ def test_pipelines_and_searches_are_told_what_is_known(routing, quick, ladder_sy
 def test_a_search_over_orders_inside(ladder, ladder_known):
     theta = [0.6, 0.4]
     X, Y = make_system(ladder, PolynomialFilter(1), theta=theta, n_experiments=20, random_state=0)
-    adam = AdamSystemIdentifier(PolynomialFilter(), n_iterations=200, learning_rate=0.05, random_state=0)
+    adam = AdamSystemIdentifier(PolynomialFilter(), max_iter=200, learning_rate=0.05, random_state=0)
     search = GridSearchCV(adam, {"filter__order": [0, 1]}, cv=2)
     row = identify_many(search, [System(X, Y, ladder_known, true_adjacency=ladder, true_theta=theta)]).iloc[0]
     assert row["theta_nrmse"] < 0.1

@@ -191,7 +191,7 @@ def test_siblings_are_alternative_steps_of_one_pipeline(routing, siblings, squar
     grid = [
         {"identify": [siblings["sampling"]], "identify__n_levels": [2, 3]},
         {"identify": [siblings["no prior"]], "identify__n_steps": [5]},
-        {"identify": [siblings["Adam"]], "identify__n_iterations": [5, 100]},
+        {"identify": [siblings["Adam"]], "identify__max_iter": [5, 100]},
     ]
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(*square_experiments, **told)
     assert len(search.cv_results_["params"]) == 5
