@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,21 +25,20 @@ class Denoiser(Protocol):
     """E[clean adjacency | noisy one] under a prior, for many chains."""
 
     def __call__(self, adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
-        """Clean (chains, nodes, nodes) matrices.
-
-        Pairs where `known` (of the same shape) is 1 are taken as free of noise; None: those of the mask that was bound.
-        """
+        """Clean matrices; pairs where `known` is 1 (None: those of the mask that was bound) are free of noise."""
 
 
 class GraphPrior(BaseEstimator, ABC):
     """Base class for all priors.
 
     A prior is used through its denoiser, E[A | A~]. The score function of the annealed prior follows by Tweedie's
-    formula, (E[A | A~] - A~) / sigma^2.
+    formula, (E[A | A~] - A~) / sigma^2. A subclass defines `bind`, and overrides what else is true of it.
     """
 
     # Whether the denoiser may ask torch for derivatives.
-    needs_autograd = True
+    needs_autograd: bool = True
+    # Whether pairs are independent, so that all can be redrawn at once.
+    has_independent_pairs: bool = False
 
     @property
     def conditions_on_known(self) -> bool:
@@ -47,16 +46,10 @@ class GraphPrior(BaseEstimator, ABC):
         return False
 
     @property
-    def has_independent_pairs(self) -> bool:
-        """Whether pairs are independent, so that all can be redrawn at once."""
-        return False
-
-    @property
     def hiding_sigma(self) -> float:
-        """The annealing level to use when the denoiser is asked about pairs without any observation.
+        """The annealing level at which to ask about pairs without any observation, whose value is set to one half.
 
-        Their noisy value is then set to one half. An exact denoiser gives the same answer at every level; a learned one
-        returns a level at which it has been trained on such values.
+        An exact denoiser answers alike at every level; a learned one returns a level of its training.
         """
         return 1.0
 
@@ -64,11 +57,6 @@ class GraphPrior(BaseEstimator, ABC):
         """Raise ValueError if the prior does not apply to directed (or to undirected) graphs.
 
         A prior for directed graphs overrides this. Its denoiser then gets matrices that are not symmetric.
-
-        Parameters
-        ----------
-        directed : bool
-            Whether the graphs are directed.
         """
         if directed:
             raise ValueError(
@@ -93,20 +81,9 @@ class GraphPrior(BaseEstimator, ABC):
         return tuple(sigmas)
 
     def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
-        """Say why the prior may not apply to a partially known graph; empty if there is no reason.
+        """Say why the prior may not apply to a partially known graph, in a clause that begins with "it" or "its".
 
-        Parameters
-        ----------
-        known : KnownEdges
-            The known part of the graph.
-        surprise : float or None, default=None
-            The result of a learned prior's `surprise` for it, if that was computed before.
-
-        Returns
-        -------
-        str
-            A clause that begins with "it" or "its", which refer to the graph. Most priors cannot tell and return an
-            empty string.
+        Most priors cannot tell and return an empty string. `surprise` is that of a learned prior, if computed before.
         """
         return ""
 
@@ -138,16 +115,17 @@ class GraphPrior(BaseEstimator, ABC):
         if directed is None:
             directed = self._is_directed
         self.check_directed(directed)
-        batch, restore = _as_batch(adjacency, directed)
-        sigma = _check_sigma(sigma)
+        batch = _check_noisy(adjacency, directed)
+        low, high = SQUARED_IN_SINGLE
+        sigma = check_number(sigma, "sigma", low=low, high=high)
         self.check_sigmas([sigma])
         device = resolve_device(getattr(self, "device", "cpu"))
         with torch.inference_mode():
-            noisy = torch.tensor(batch, dtype=torch.float32, device=device)
+            noisy = torch.tensor(batch, dtype=torch.float32, device=device).reshape(-1, *batch.shape[-2:])
             clean = self.bind(batch.shape[-1], device, torch.float32)(noisy, sigma)
             # Vectorised and scalar code of torch's sigmoid differ in the last bit, so that one half is mirrored.
             clean = one_entry_per_pair(clean, directed)
-        return restore(clean.double().cpu().numpy())
+        return np.asarray(clean.double().cpu().numpy()).reshape(batch.shape)
 
     def score_function(self, adjacency: npt.ArrayLike, sigma: float, directed: bool | None = None) -> FloatArray:
         """Compute the gradient of the log-density of noisy graphs, s(A~, sigma) in the paper.
@@ -173,7 +151,7 @@ class GraphPrior(BaseEstimator, ABC):
         return score
 
 
-def _as_batch(adjacency: Any, directed: bool) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+def _check_noisy(adjacency: Any, directed: bool) -> FloatArray:
     array = as_float_array(adjacency, "adjacency")
     if array.ndim not in (2, 3) or array.shape[-1] != array.shape[-2]:
         raise ValueError(
@@ -184,12 +162,4 @@ def _as_batch(adjacency: Any, directed: bool) -> tuple[FloatArray, Callable[[Flo
     if not directed and not np.array_equal(array, np.swapaxes(array, -1, -2)):
         raise ValueError("adjacency is not symmetric; expected the same noise on both entries of a pair.")
     # A node is not joined to itself, and what stands there must not reach a network.
-    array = array * (1 - np.eye(array.shape[-1]))
-    if array.ndim == 3:
-        return array, lambda result: result
-    return array[None], lambda result: result[0]
-
-
-def _check_sigma(sigma: Any) -> float:
-    low, high = SQUARED_IN_SINGLE
-    return check_number(sigma, "sigma", low=low, high=high)
+    return np.asarray(array * (1 - np.eye(array.shape[-1])))

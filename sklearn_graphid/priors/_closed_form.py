@@ -21,7 +21,6 @@ __all__ = ["ErdosRenyiPrior", "FlatPrior", "StochasticBlockPrior", "independent_
 # with densities of .05 to .5, of which edges alone, non-edges alone, nothing or a random half was known; see
 # benchmarks/results/first_day.md.
 EDGES_BEFORE, NON_EDGES_BEFORE = 0.5, 1.5
-_N_DENSITIES = 129  # of a sum over log-odds from -16 to 16
 
 
 def independent_denoiser(log_odds: Tensor) -> Denoiser:
@@ -35,7 +34,7 @@ def independent_denoiser(log_odds: Tensor) -> Denoiser:
 
 
 class _IndependentPairs(GraphPrior):
-    """What the priors here have in common."""
+    """Base class of priors whose pairs are independent."""
 
     conditions_on_known = True
     has_independent_pairs = True
@@ -48,8 +47,8 @@ class _IndependentPairs(GraphPrior):
 class FlatPrior(_IndependentPairs):
     """A prior without information.
 
-    On relaxed matrices its score is zero, as in the paper's baseline without a prior. On binary graphs, every pair is
-    an edge with probability one half, whatever the other pairs are.
+    On relaxed matrices its score is zero, as in the paper's baseline; on binary graphs, every pair is an edge with
+    probability one half.
 
     Examples
     --------
@@ -102,7 +101,7 @@ class ErdosRenyiPrior(_IndependentPairs):
 def _denoiser_of_any_density(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
     """The exact denoiser of independent pairs whose density is unknown, by a sum over densities."""
     own = ((adjacency - 0.5) / sigma**2)[..., None]
-    log_odds = torch.linspace(-16, 16, _N_DENSITIES, dtype=adjacency.dtype, device=adjacency.device)
+    log_odds = torch.linspace(-16, 16, 129, dtype=adjacency.dtype, device=adjacency.device)
     softplus, off_diagonal = torch.nn.functional.softplus, 1 - torch.eye(adjacency.shape[-1]).to(adjacency)
     # Each pair's evidence for a density is the mean of exp(own) over edge and non-edge; both entries are one pair.
     is_mirrored = (adjacency == adjacency.mT).all(-1).all(-1)
@@ -125,9 +124,8 @@ class StochasticBlockPrior(_IndependentPairs):
         Entry (a, b) is the probability of an edge between a node of group a and one of group b; symmetric unless
         `directed`.
     directed : bool, default=False
-        Whether the prior is for directed graphs only: entry (a, b) is then the probability of an edge from a node of
-        group b to one of group a, as in the adjacency matrix. With False, `probabilities` is symmetric, and the prior
-        applies to undirected and directed graphs.
+        Whether the prior is for directed graphs only: entry (a, b) is then the probability of an edge from group b to
+        group a, as in the adjacency matrix. With False it applies to undirected and directed graphs.
 
     Examples
     --------

@@ -70,18 +70,16 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     ----------
     architecture : {"ppgn", "edp-gnn"}, default="ppgn"
         The neural network. "edp-gnn" is that of the paper. "ppgn" is built for binary graphs, sees second-order
-        structure, and takes any annealing level and a mask of known pairs.
+        structure, and takes any noise level and a mask of known pairs.
     directed : bool, default=False
-        Whether the graphs are directed, with an edge from j to i at A[i, j]; "ppgn" only. Such a prior works only with
-        identifiers that have `directed=True`.
+        Whether the graphs are directed, with an edge from j to i at A[i, j]; "ppgn" only.
     width : int, default=12
-        Number of features of a pair in the network, up to 1,000; "ppgn" only. A wider network can learn more, but
-        makes sampling slower.
+        Features of a pair in the network, up to 1,000; "ppgn" only. More can learn more, but make sampling slower.
     n_blocks : int, default=6
-        Number of blocks of the network, up to 100; "ppgn" only.
+        Blocks of the network, up to 100; "ppgn" only.
     graph_context : bool, default=False
-        Whether the network sees the density of the current graph, and every pair the mean over all pairs; "ppgn" only.
-        This helps if the graphs are of many kinds.
+        Whether the network sees the density of the graph, and every pair the mean over all pairs, which helps with
+        graphs of many kinds; "ppgn" only.
     n_levels : int, default=10
         Number of evenly spaced noise levels, up to 1,000. `transform` and `score` evaluate graphs at these levels, and
         "edp-gnn" is trained for them.
@@ -90,10 +88,10 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     max_epochs : int, default=100
         Passes over the training graphs, up to 100,000. A small set is shown several times per pass, with fresh noise.
     max_time : float or None, default=None
-        Seconds after which training ends; the learning rate is annealed accordingly. When an interrupted training is
-        resumed, the time before the interruption counts too. None: no limit.
+        Seconds after which training ends, those before an interruption included; the learning rate is annealed
+        accordingly. None: no limit.
     batch_size : int, default=8
-        Number of graphs in a batch. Graphs of different sizes are never in the same batch.
+        Number of graphs in a batch, all of one size.
     learning_rate : float, default=3e-3
         The highest learning rate of the schedule.
     validation_fraction : float, default=0.1
@@ -103,18 +101,16 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     warm_start : bool, default=False
         Whether `fit` continues from the weights of the previous fit, with fresh noise. The epochs add up.
     checkpoint_path : str, Path or None, default=None
-        A file that is written at the end of every epoch. If it exists when `fit` begins, the interrupted training is
-        resumed, and ends with the same weights as without the interruption (unless `max_time` determined the learning
-        rate). A checkpoint of other graphs or settings raises an error. The file is removed when training ends. None:
-        no checkpoint is written.
+        A file that is written after every epoch and removed when training ends. If it exists when `fit` begins, the
+        interrupted training goes on, to the same weights as without the interruption (unless `max_time` determined the
+        learning rate); a checkpoint of other graphs or settings raises an error. None: no checkpoint.
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
     verbose : bool or "auto", default="auto"
         Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
         a terminal, once a fit has taken five seconds.
     random_state : int, RandomState or None, default=None
-        Makes the training reproducible, to the last bit if torch uses the same number of threads, which `fit` does not
-        change. None uses the seeds of the checkpoint, if there is one.
+        Makes the training reproducible, to the last bit. None uses the seeds of the checkpoint, if there is one.
 
     Attributes
     ----------
@@ -133,7 +129,7 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     known_loss_ : dict of str to ndarray, or None
         Losses of training graphs, which `surprise` compares with. None if the network takes no mask of known pairs.
     name_ : str
-        The name of a prior that comes with the package. Other priors do not have this attribute.
+        The name of a prior that comes with the package, and only there.
 
     See Also
     --------
@@ -571,8 +567,8 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
         Returns
         -------
         ndarray of shape (n_graphs, n_levels)
-            The losses; low for graphs that look like the training graphs. The noise depends only on the size of a
-            graph: it is the same in every call and for all graphs of one size, whatever other graphs are in the list.
+            The losses; low for graphs that look like the training graphs. Graphs of one size meet the same noise, in
+            every call.
         """
         graphs = check_graphs(graphs, directed=self._is_directed)
         device = resolve_device(self.device)
@@ -621,16 +617,14 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
         n_samples : int, default=1
             Number of graphs to draw.
         n_nodes : int or None, default=None
-            Number of nodes of each graph. If None, it is drawn uniformly, for each graph, between the sizes of the
-            smallest and the largest training graph.
+            Number of nodes of each graph. None: drawn uniformly between the smallest and the largest training graph.
         random_state : int, RandomState or None, default=None
             Seed of the random draws.
 
         Returns
         -------
         list of ndarray of shape (n_nodes, n_nodes)
-            Adjacency matrices with entries 0 and 1 and a zero diagonal; symmetric unless the prior is of directed
-            graphs.
+            Adjacency matrices of zeros and ones, symmetric unless the prior is of directed graphs.
         """
         check_is_fitted(self, "weights_")
         if n_nodes is None and self.size_range_ == ANY_SIZE:
@@ -736,14 +730,9 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
         settings, weights = read_edpgnn_checkpoint(path)
         sigmas = settings["sigmas"]
         prior = cls("edp-gnn", n_levels=len(sigmas), sigma_max=sigmas[0], sigma_min=sigmas[-1])
-        prior.architecture_ = "edp-gnn"
-        prior.network_settings_ = settings
-        prior.weights_ = weights
-        prior.sigmas_ = np.array(sigmas)
-        prior.size_range_ = ANY_SIZE
-        prior.known_loss_ = None
-        prior.loss_history_ = {"training": [], "validation": [], "seconds": []}
-        prior.n_iter_ = 0
+        prior.architecture_, prior.network_settings_, prior.weights_ = "edp-gnn", settings, weights
+        prior.sigmas_, prior.size_range_, prior.known_loss_ = np.array(sigmas), ANY_SIZE, None
+        prior.loss_history_, prior.n_iter_ = {"training": [], "validation": [], "seconds": []}, 0
         with refusing(path, "network"):
             prior._check_answers()
         return prior

@@ -20,7 +20,7 @@ _WEIGHTS = resources.files("sklearn_graphid.priors") / "weights"
 
 
 def list_priors() -> dict[str, dict[str, Any]]:
-    """List the shipped priors with their cards: training graphs, training, date, and denoising error.
+    """List the shipped priors by name, each with its card: training graphs, training, date, and denoising error.
 
     Returns
     -------
@@ -33,8 +33,16 @@ def list_priors() -> dict[str, dict[str, Any]]:
     >>> sorted(list_priors())
     ['deezer-ego-nets', 'general', 'grids']
     """
-    cards = [json.loads(entry.read_text()) for entry in _WEIGHTS.iterdir() if entry.name.endswith(".json")]
-    return {card["name"]: card for card in sorted(cards, key=lambda card: str(card["name"]))}
+    return {name: _card(name) for name in _names()}
+
+
+def _names() -> list[str]:
+    return sorted(entry.name.removesuffix(".json") for entry in _WEIGHTS.iterdir() if entry.name.endswith(".json"))
+
+
+def _card(name: str) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads((_WEIGHTS / f"{name}.json").read_text())
+    return card
 
 
 def load_prior(name: str) -> FrozenEstimator:
@@ -44,14 +52,12 @@ def load_prior(name: str) -> FrozenEstimator:
     ----------
     name : str
         "general" (many kinds of graphs of up to 100 nodes; it infers the kind from the known pairs), "grids"
-        (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (ego-nets of 16 to 24
-        people); `list_priors` returns their cards.
+        (two-dimensional grids of 40 to 49 nodes with a few extra edges) or "deezer-ego-nets" (16 to 24 people).
 
     Returns
     -------
     FrozenEstimator
-        A fitted `GraphPriorScore` that stays fitted when it is cloned, as in model selection. The prior itself is its
-        attribute `estimator`.
+        A fitted `GraphPriorScore`, its attribute `estimator`, that stays fitted when it is cloned.
 
     Examples
     --------
@@ -59,15 +65,14 @@ def load_prior(name: str) -> FrozenEstimator:
     >>> load_prior("grids").size_range_
     (40, 49)
     """
-    cards = list_priors()
-    expected = f"expected one of {', '.join(cards)}"
+    names = _names()
+    expected = f"expected one of {', '.join(names)}"
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; {expected}.")
-    if name not in cards:
+    if name not in names:
         raise ValueError(f"name={name[:100]!r}: there is no shipped prior of that name; {expected}.")
     with resources.as_file(_WEIGHTS / f"{name}.safetensors") as path:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        if digest != cards[name]["sha256"]:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != _card(name)["sha256"]:
             raise ValueError(
                 f"the weights of the prior {name!r} were changed since they were shipped; reinstall the package."
             )
@@ -79,8 +84,8 @@ def load_prior(name: str) -> FrozenEstimator:
 def resolve_prior(prior: Any) -> GraphPrior:
     """Return the prior that an argument refers to: itself, the frozen one, or the shipped one of that name."""
     if isinstance(prior, str):
-        if prior not in (names := list_priors()):
-            raise ValueError(f"prior={prior[:100]!r} is no shipped prior; expected one of {', '.join(names)}.")
+        if prior not in _names():
+            raise ValueError(f"prior={prior[:100]!r} is no shipped prior; expected one of {', '.join(_names())}.")
         prior = load_prior(prior)
     while isinstance(prior, FrozenEstimator):  # what is frozen may be frozen again
         prior = prior.estimator
@@ -92,7 +97,7 @@ def resolve_prior(prior: Any) -> GraphPrior:
 def resolve_priors(prior: Any) -> list[GraphPrior]:
     """Return the priors to choose from: those of a list, the shipped ones for "general", or a single prior."""
     if isinstance(prior, str) and prior == GENERAL:
-        return [resolve_prior(name) for name in (GENERAL, *(name for name in list_priors() if name != GENERAL))]
+        return [resolve_prior(name) for name in (GENERAL, *(name for name in _names() if name != GENERAL))]
     if not isinstance(prior, list | tuple):
         return [resolve_prior(prior)]
     if not prior:

@@ -188,23 +188,10 @@ def trust_findings(prior_trust: float, trust: Trust | None) -> list[Finding]:
 def choose_prior(priors: Sequence[GraphPrior], known: KnownEdges, device: torch.device) -> GraphPrior:
     """The prior that predicts the known pairs best, or the first where none is clearly better.
 
-    The first is the one that is believed in. Another takes its place if it makes the known pairs more probable by a
-    factor that is not chance, even though a product over pairs counts some evidence twice. Known pairs of one kind
-    only, such as edges alone, would favour the prior of the densest graphs, and are not asked.
-
-    Parameters
-    ----------
-    priors : sequence of GraphPrior
-        Fitted, for graphs of this kind, and such that they can be told which pairs are known.
-    known : KnownEdges
-        The known part of the graph.
-    device : torch.device
-        Where to ask them.
-
-    Returns
-    -------
-    GraphPrior
-        One of them.
+    All can be told which pairs are known. The first is the one that is believed in. Another takes its place if it makes
+    the known pairs more probable by a factor that is not chance, even though a product over pairs counts some evidence
+    twice. Known pairs of one kind only, such as edges alone, would favour the prior of the densest graphs, and are not
+    asked.
     """
     if len(priors) == 1 or not has_both_kinds(known):
         return priors[0]
