@@ -89,11 +89,13 @@ def edge_roc_auc_score(
 
     Parameters
     ----------
-    true_adjacency, known, directed : as in `edge_f1_score`
-        The true graph, the known pairs, and whether the graph is directed.
+    true_adjacency : as in `edge_f1_score`
+        The true graph.
     edge_probabilities : array of shape (n_nodes, n_nodes)
         Edge probabilities, or any score that is larger for pairs that are more likely to be edges. Only unknown pairs
         are read.
+    known, directed : as in `edge_f1_score`
+        The known pairs, and whether the graph is directed.
 
     Returns
     -------
