@@ -14,7 +14,7 @@ import zlib
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
@@ -26,58 +26,15 @@ from .._utils._numbers import FloatArray, check_integer
 __all__ = ["fetch_deezer_ego_nets"]
 
 _ADDRESS = "https://snap.stanford.edu/data/deezer_ego_nets.zip"
-_ZIP_NAME = "deezer_ego_nets.zip"
-_EDGES_MEMBER = "deezer_ego_nets/deezer_edges.json"
-_TARGETS_MEMBER = "deezer_ego_nets/deezer_target.csv"
-_TIMEOUT_SECONDS = 60
+_EDGES, _TARGETS = "deezer_ego_nets/deezer_edges.json", "deezer_ego_nets/deezer_target.csv"
 
 # The published file has one megabyte, its members five, the largest ego-net 363 nodes, and all matrices together 72
 # megabytes. Beyond these bounds the file is something else, and is refused before it fills the memory.
-_MOST_BYTES = 16 * 2**20
+_MOST_BYTES, _MOST_NODES, _MOST_MATRIX_BYTES = 16 * 2**20, 10_000, 2**30
 _MOST_LISTS = 2_000_000  # one for each edge; an empty one has two characters, and takes thirty times that in memory
-_MOST_NODES = 10_000
-_MOST_MATRIX_BYTES = 2**30
-_LONGEST_ERROR = 300  # may quote what the file holds
 
-# What zipfile and json raise, besides ValueError, when bytes are not what they should be.
-_DAMAGE = (
-    csv.Error,
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    struct.error,
-)
-
-
-class _EgoNets(NamedTuple):
-    """What the zip holds, in the order of the ids."""
-
-    edges: list[npt.NDArray[np.int64]]  # one (n_edges, 2) array of node numbers per network
-    targets: npt.NDArray[np.int64]  # (n_networks,)
-
-
-class _Options(TypedDict, total=False):
-    """The arguments that do not decide what is returned."""
-
-    data_home: str | os.PathLike[str] | None
-    zip_path: str | os.PathLike[str] | None
-    min_nodes: int | None
-    max_nodes: int | None
-    download_if_missing: bool
-    checksum: str | None
-
-
-@overload
-def fetch_deezer_ego_nets(*, return_targets: Literal[False] = ..., **options: Unpack[_Options]) -> list[FloatArray]: ...
-
-
-@overload
-def fetch_deezer_ego_nets(
-    *, return_targets: Literal[True], **options: Unpack[_Options]
-) -> tuple[list[FloatArray], npt.NDArray[np.int64]]: ...
+# What zipfile, csv and json raise when bytes are not what they should be.
+_DAMAGE = (csv.Error, zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError, RuntimeError, ValueError)
 
 
 def fetch_deezer_ego_nets(
@@ -89,13 +46,13 @@ def fetch_deezer_ego_nets(
     download_if_missing: bool = True,
     checksum: str | None = None,
     return_targets: bool = False,
-) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
+) -> Any:
     """Load the Deezer ego-nets (downloaded on first use).
 
     Each graph is the ego-net of a user of the music streaming service in Eastern Europe in February 2020: the user,
-    everyone they are connected with, and the edges among these. An edge means that two users follow each other. The
-    file comes from SNAP, which publishes no checksum. Therefore the SHA-256 of the first file that loads is written
-    next to it as `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
+    everyone they are connected with, and the edges among these. An edge means that two users follow each other. SNAP
+    publishes no checksum. Therefore the SHA-256 of the first file that loads is written next to it as
+    `deezer_ego_nets.zip.sha256`, and the file is checked against it from then on.
 
     Parameters
     ----------
@@ -129,83 +86,87 @@ def fetch_deezer_ego_nets(
     --------
     >>> from sklearn_graphid.datasets import fetch_deezer_ego_nets
     >>> graphs = fetch_deezer_ego_nets(min_nodes=16, max_nodes=24)  # doctest: +SKIP
-
-    A file of the same layout loads from anywhere:
-
-    >>> import tempfile, zipfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "small.zip"
-    ...     with zipfile.ZipFile(path, "w") as archive:
-    ...         archive.writestr("deezer_ego_nets/deezer_edges.json", '{"0": [[0, 1], [1, 2]]}')
-    ...         archive.writestr("deezer_ego_nets/deezer_target.csv", "id,target\\n0,1\\n")
-    ...     graphs, targets = fetch_deezer_ego_nets(zip_path=path, return_targets=True)
-    >>> graphs
-    [array([[0., 1., 0.],
-           [1., 0., 1.],
-           [0., 1., 0.]])]
-    >>> targets
-    array([1])
     """
-    checksum = _check_checksum(checksum)
+    if checksum is not None and (not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", checksum)):
+        raise ValueError(f"checksum is {checksum!r}; expected the 64 hexadecimal digits of a SHA-256.")
     for name, bound in (("min_nodes", min_nodes), ("max_nodes", max_nodes)):
         if bound is not None:
             check_integer(bound, name, low=0)
-    if zip_path is None:
+    if zip_path is not None:
+        path = check_path(zip_path, "zip_path").expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"zip_path={str(path)!r} is not a file; expected a copy of {_ADDRESS}.")
+        edges, targets = _read_zip(str(path), _read_bytes(path, checksum))
+    else:
         if data_home is not None:
             check_path(data_home, "data_home")
         from sklearn.datasets import get_data_home  # which reads many formats, and takes its time to import
 
-        path = Path(get_data_home(data_home)) / "graphid" / _ZIP_NAME
-        ego_nets = _load_cached(path, checksum, download_if_missing)
-    else:
-        ego_nets = _load_local(check_path(zip_path, "zip_path").expanduser(), checksum)
-    source = str(path if zip_path is None else zip_path)
-    return _select(source, ego_nets, min_nodes, max_nodes, return_targets)
+        path = Path(get_data_home(data_home)) / "graphid" / "deezer_ego_nets.zip"
+        edges, targets = _load_cached(path, checksum, download_if_missing)
+    n_nodes = np.array([pairs.max() + 1 for pairs in edges])
+    fits = (n_nodes >= (min_nodes or 0)) & (n_nodes <= (np.inf if max_nodes is None else max_nodes))
+    if not fits.any():
+        raise ValueError(
+            f"No ego-net has between min_nodes={min_nodes} and max_nodes={max_nodes} nodes; they have "
+            f"{n_nodes.min()} to {n_nodes.max()}."
+        )
+    n_bytes = int((n_nodes[fits].astype(np.int64) ** 2).sum()) * np.dtype(np.float64).itemsize
+    if n_bytes > _MOST_MATRIX_BYTES:
+        raise ValueError(
+            f"The ego-nets of {path} would take {n_bytes:,} bytes as matrices; expected at most "
+            f"{_MOST_MATRIX_BYTES:,}. Choose fewer with min_nodes and max_nodes, or get a copy of {_ADDRESS}."
+        )
+    graphs = [_adjacency(edges[i], n_nodes[i]) for i in np.flatnonzero(fits)]
+    return (graphs, targets[fits]) if return_targets else graphs
 
 
-def _check_checksum(checksum: str | None) -> str | None:
-    if checksum is not None and (not isinstance(checksum, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", checksum)):
-        raise ValueError(f"checksum is {checksum!r}; expected the 64 hexadecimal digits of a SHA-256.")
-    return checksum if checksum is None else checksum.lower()
-
-
-def _load_local(path: Path, checksum: str | None) -> _EgoNets:
-    if not path.is_file():
-        raise FileNotFoundError(f"zip_path={str(path)!r} is not a file; expected a copy of {_ADDRESS}.")
-    content = _read_bytes(path)
-    _check_digest(str(path), content, checksum)
-    return _read_zip(str(path), content)
-
-
-def _read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path, checksum: str | None) -> bytes:
     check_regular_file(path, _MOST_BYTES, f"a copy of {_ADDRESS}")
-    return path.read_bytes()
+    content = path.read_bytes()
+    _check_digest(str(path), content, checksum)
+    return content
 
 
-def _load_cached(path: Path, checksum: str | None, download_if_missing: bool) -> _EgoNets:
-    record = path.with_name(path.name + ".sha256")
-    is_new = not path.exists()
+def _check_digest(source: str, content: bytes, checksum: str | None) -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if checksum is not None and digest != checksum.lower():
+        raise ValueError(f"{source} has SHA-256 {digest}; expected checksum={checksum.lower()}.")
+
+
+def _load_cached(
+    path: Path, checksum: str | None, download_if_missing: bool
+) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    record, is_new, source = path.with_name(path.name + ".sha256"), not path.exists(), str(path)
     if is_new and not download_if_missing:
         raise OSError(f"{path} does not exist and download_if_missing is False.")
-    content = _download(path) if is_new else _read_bytes(path)
-    source = f"The download from {_ADDRESS} to {path}" if is_new else str(path)
-    _check_digest(source, content, checksum)
-    _check_record(source, content, record)
+    if is_new:
+        content, source = _download(path), f"The download from {_ADDRESS} to {path}"
+        _check_digest(source, content, checksum)
+    else:
+        content = _read_bytes(path, checksum)
+    digest = hashlib.sha256(content).hexdigest()
+    recorded = (record.read_text().split() or ["nothing"])[0] if record.exists() else digest
+    if recorded != digest:
+        raise ValueError(
+            f"{source} has SHA-256 {digest} but {record} says {recorded}: the file has changed since it was first "
+            f"loaded. Delete both files to accept a new download."
+        )
     ego_nets = _read_zip(source, content)
     # Only content that is known to be good gets a file. One that was put there by hand may stand in a folder
     # that nobody can write to; it loads, without a record.
     if is_new:
-        _write(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
     if not record.exists():
         with suppress(OSError):
-            _write(record, f"{_sha256(content)}  {path.name}\n".encode())
+            write_atomically(record, f"{digest}  {path.name}\n".encode())
     return ego_nets
 
 
 def _download(path: Path) -> bytes:
     try:
-        with urlopen(_ADDRESS, timeout=_TIMEOUT_SECONDS) as response:
+        with urlopen(_ADDRESS, timeout=60) as response:
             content: bytes = response.read(_MOST_BYTES + 1)
     except (OSError, HTTPException) as error:
         reason = str(getattr(error, "reason", error)) or type(error).__name__
@@ -218,37 +179,13 @@ def _download(path: Path) -> bytes:
     return content
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, content)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _check_digest(source: str, content: bytes, checksum: str | None) -> None:
-    if checksum is not None and _sha256(content) != checksum:
-        raise ValueError(f"{source} has SHA-256 {_sha256(content)}; expected checksum={checksum}.")
-
-
-def _check_record(source: str, content: bytes, record: Path) -> None:
-    if not record.exists():
-        return
-    recorded = (record.read_text().split() or ["nothing"])[0]
-    if recorded != _sha256(content):
-        raise ValueError(
-            f"{source} has SHA-256 {_sha256(content)} but {record} says {recorded}: the file has "
-            f"changed since it was first loaded. Delete both files to accept a new download."
-        )
-
-
-def _read_zip(source: str, content: bytes) -> _EgoNets:
+def _read_zip(source: str, content: bytes) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    """The edges of each network, as pairs of node numbers, and the targets, in the order of the ids."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _parse(_read_member(archive, _EDGES_MEMBER), _read_member(archive, _TARGETS_MEMBER))
-    except (*_DAMAGE, ValueError) as error:
-        reason = str(error)[:_LONGEST_ERROR]
+            return _parse(_read_member(archive, _EDGES), _read_member(archive, _TARGETS))
+    except _DAMAGE as error:
+        reason = str(error)[:300]  # which may quote what the file holds
         raise ValueError(
             f"{source} is not the zip that SNAP publishes, or it is damaged ({reason}); expected a copy of {_ADDRESS}."
         ) from error
@@ -263,22 +200,22 @@ def _read_member(archive: zipfile.ZipFile, member: str) -> str:
     return archive.read(info).decode("utf-8")  # read compares the CRC that the zip holds
 
 
-def _parse(edges_json: str, targets_csv: str) -> _EgoNets:
+def _parse(edges_json: str, targets_csv: str) -> tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
     if edges_json.count("[") + edges_json.count("{") > _MOST_LISTS:
-        raise ValueError(f"{_EDGES_MEMBER} holds more than {_MOST_LISTS:,} lists")
+        raise ValueError(f"{_EDGES} holds more than {_MOST_LISTS:,} lists")
     by_id = json.loads(edges_json)
     if not isinstance(by_id, dict) or not by_id:
-        raise ValueError(f"{_EDGES_MEMBER} is no mapping from ids to lists of edges")
+        raise ValueError(f"{_EDGES} is no mapping from ids to lists of edges")
     header, *rows = list(csv.reader(targets_csv.splitlines())) or [[]]
     if header != ["id", "target"] or any(len(row) != 2 for row in rows):
-        raise ValueError(f"{_TARGETS_MEMBER} is no table with the columns id and target")
+        raise ValueError(f"{_TARGETS} is no table with the columns id and target")
     targets = {int(row[0]): int(row[1]) for row in rows}
     ids = sorted(by_id, key=int)
     missing = [key for key in ids if int(key) not in targets]
     if missing:
-        raise ValueError(f"{_TARGETS_MEMBER} has no target for id {missing[0]}")
-    ordered_targets = np.array([targets[int(key)] for key in ids], dtype=np.int64)
-    return _EgoNets([_parse_edges(key, by_id[key]) for key in ids], ordered_targets)
+        raise ValueError(f"{_TARGETS} has no target for id {missing[0]}")
+    edges = [_parse_edges(key, by_id[key]) for key in ids]
+    return edges, np.array([targets[int(key)] for key in ids], dtype=np.int64)
 
 
 def _parse_edges(key: str, raw: Any) -> npt.NDArray[np.int64]:
@@ -292,28 +229,7 @@ def _parse_edges(key: str, raw: Any) -> npt.NDArray[np.int64]:
     return edges.astype(np.int64)
 
 
-def _select(
-    source: str, ego_nets: _EgoNets, min_nodes: int | None, max_nodes: int | None, return_targets: bool
-) -> list[FloatArray] | tuple[list[FloatArray], npt.NDArray[np.int64]]:
-    n_nodes = np.array([edges.max() + 1 for edges in ego_nets.edges])
-    fits = (n_nodes >= (min_nodes or 0)) & (n_nodes <= (np.inf if max_nodes is None else max_nodes))
-    if not fits.any():
-        raise ValueError(
-            f"No ego-net has between min_nodes={min_nodes} and max_nodes={max_nodes} nodes; they have "
-            f"{n_nodes.min()} to {n_nodes.max()}."
-        )
-    n_bytes = int((n_nodes[fits].astype(np.int64) ** 2).sum()) * np.dtype(np.float64).itemsize
-    if n_bytes > _MOST_MATRIX_BYTES:
-        raise ValueError(
-            f"The ego-nets of {source} would take {n_bytes:,} bytes as matrices; expected at most "
-            f"{_MOST_MATRIX_BYTES:,}. Choose fewer with min_nodes and max_nodes, or get a copy of {_ADDRESS}."
-        )
-    graphs = [_adjacency(ego_nets.edges[i], n_nodes[i]) for i in np.flatnonzero(fits)]
-    return (graphs, ego_nets.targets[fits]) if return_targets else graphs
-
-
 def _adjacency(edges: npt.NDArray[np.int64], n_nodes: int) -> FloatArray:
     adjacency = np.zeros((n_nodes, n_nodes))
-    adjacency[edges[:, 0], edges[:, 1]] = 1.0
-    adjacency[edges[:, 1], edges[:, 0]] = 1.0
+    adjacency[edges[:, 0], edges[:, 1]] = adjacency[edges[:, 1], edges[:, 0]] = 1.0
     return adjacency

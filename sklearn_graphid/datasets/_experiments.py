@@ -45,9 +45,8 @@ def make_system(
 ) -> tuple[FloatArray, ...]:
     """Simulate experiments of a process on a graph.
 
-    Inputs are independent and uniform on [-input_scale, input_scale]. The output for an input x is h_theta(A) x plus
-    independent normal noise. For a given `random_state`, the inputs do not depend on the filter, on theta or on the
-    noise of the outputs.
+    Inputs are independent and uniform; for a given `random_state`, they depend on nothing else. The output for an input
+    x is h_theta(A) x plus independent normal noise.
 
     Parameters
     ----------
@@ -56,30 +55,27 @@ def make_system(
     filter : {"polynomial", "heat", "arma", "steady-state"} or filter object, default="polynomial"
         The process h.
     theta : array-like of shape (n_parameters,), default=None
-        Parameters of the process, in the order of the filter's `parameter_names()`; for a polynomial, in ascending
-        powers of A. If None, they are drawn like the starting values of the filter; see `return_theta`.
+        Parameters of the process, in the order of the filter's `parameter_names()`. If None, they are drawn like the
+        starting values of the filter; see `return_theta`.
     n_experiments : int, default=10
         Number of experiments to simulate.
     input_scale : float, default=10.0
         Largest absolute value of an input.
     noise_std : float, or array-like or Series of shape (n_nodes,), default=1.0
-        Standard deviation of the noise, one for all nodes or one for each; 0 for exact outputs. A Series is matched by
-        name if the graph has node names.
+        Standard deviation of the noise, one for all nodes or one for each. A Series is matched by name.
     input_noise_std : float, default=0.0
-        Standard deviation of the noise of the measured inputs. X contains this noise; the outputs are computed from the
-        inputs without it.
+        Standard deviation of the noise of the measured inputs X, which the outputs do not depend on.
     return_theta : bool, default=False
         Whether to return theta as well.
     directed : bool, default=False
-        Whether the graph is directed. The edge from j to i is the entry A[i, j], so that the output of i depends on the
-        input of j; the edges of a networkx.DiGraph are placed accordingly.
+        Whether the graph is directed: the entry A[i, j] is the edge from j to i.
     random_state : int, RandomState instance or None, default=None
         Seed of the random draws.
 
     Returns
     -------
     X : ndarray of shape (n_experiments, n_nodes)
-        Inputs as measured, one experiment in each row.
+        Inputs as measured.
     Y : ndarray of shape (n_experiments, n_nodes)
         Outputs.
     theta : ndarray of shape (n_parameters,)
@@ -91,10 +87,8 @@ def make_system(
     >>> from sklearn_graphid.datasets import make_grid_graphs, make_system
     >>> adjacency = make_grid_graphs(1, random_state=0)[0]
     >>> X, Y = make_system(adjacency, "polynomial", [0.0, 1.0, 0.0], n_experiments=5, noise_std=0, random_state=0)
-    >>> X.shape
-    (5, 49)
-    >>> bool(np.allclose(Y, X @ adjacency))
-    True
+    >>> X.shape, bool(np.allclose(Y, X @ adjacency))
+    ((5, 49), True)
     """
     graph, names = _check_graph(adjacency, check_flag(directed, "directed"))
     process = resolve_filter(filter).for_nodes(names)
@@ -105,13 +99,22 @@ def make_system(
     levels = _check_noise(noise_std, len(graph), names)
     input_noise_std = check_number(input_noise_std, "input_noise_std", low=0.0, high=_LARGEST_SCALE)
     check_flag(return_theta, "return_theta")
-    given = None if theta is None else _check_theta(theta, process)
+    parameters = None if theta is None else _check_theta(theta, process)
     random = check_random_state(random_state)
     # The seed is drawn whether it is needed or not, so that the inputs are the same with a given theta.
     (theta_seed,) = draw_seeds(random, 1)
-    parameters = _draw_theta(process, theta_seed) if given is None else given
+    if parameters is None:
+        parameters = process.initial_theta(1, seeded_generator(theta_seed))[0].double().numpy()
     X = random.uniform(-input_scale, input_scale, size=(n_experiments, len(graph)))
-    Y = _filtered(graph, process, parameters, X) + levels * random.standard_normal(X.shape)
+    # One thread: the same seed gives the same data, to the last bit, whatever the number of cores.
+    with torch_threads(1), torch.no_grad():
+        outputs = process.apply(*(torch.tensor(array) for array in (graph[None], parameters[None], X)))[0].numpy()
+    if not np.isfinite(outputs).all():
+        raise ValueError(
+            f"the outputs of {type(process).__name__} are infinite or nan at theta={parameters.tolist()}; expected a "
+            f"filter and a theta that give finite outputs, or a smaller input_scale."
+        )
+    Y = outputs + levels * random.standard_normal(X.shape)
     if input_noise_std:
         X = X + input_noise_std * random.standard_normal(X.shape)
     return (X, Y, parameters) if return_theta else (X, Y)
@@ -145,8 +148,7 @@ def hide_edges(
     Returns
     -------
     KnownEdges
-        The known part of the graph, with the names of the nodes if they have any. It does not contain the hidden
-        values.
+        The known part of the graph, with the names of the nodes if they have any, and without the hidden values.
 
     Examples
     --------
@@ -154,8 +156,6 @@ def hide_edges(
     >>> from sklearn_graphid.datasets import hide_edges
     >>> hide_edges(nx.cycle_graph(5), fraction=0.4, random_state=0)
     KnownEdges(n_nodes=5, known=6 of 10 pairs)
-    >>> hide_edges(nx.DiGraph([(0, 1), (1, 2)]), fraction=0.5, directed=True, random_state=0)
-    KnownEdges(n_nodes=3, known=3 of 6 ordered pairs)
     """
     graph, names = _check_graph(adjacency, check_flag(directed, "directed"))
     check_flag(keep_weights, "keep_weights")
@@ -182,11 +182,6 @@ def _check_noise(noise_std: Any, n_nodes: int, names: Names | None) -> float | F
     return levels
 
 
-def _draw_theta(process: GraphFilter, seed: int) -> FloatArray:
-    theta: FloatArray = process.initial_theta(1, seeded_generator(seed))[0].double().numpy()
-    return theta
-
-
 def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
     array = np.atleast_1d(check_real_array(theta, "theta"))
     if array.shape != (process.n_parameters(),):
@@ -211,61 +206,32 @@ def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
     return array
 
 
-def _filtered(graph: FloatArray, process: GraphFilter, theta: FloatArray, inputs: FloatArray) -> FloatArray:
-    # One thread: the same seed gives the same data, to the last bit, whatever the number of cores.
-    with torch_threads(1), torch.no_grad():
-        batch = (torch.tensor(array) for array in (graph[None], theta[None], inputs))
-        outputs: FloatArray = process.apply(*batch)[0].numpy()
-    if not np.isfinite(outputs).all():
-        raise ValueError(
-            f"the outputs of {type(process).__name__} are infinite or nan at theta={theta.tolist()}; expected a filter "
-            f"and a theta that give finite outputs, or a smaller input_scale."
-        )
-    return outputs
-
-
 def as_experiments(series: Any, lag: int = 1) -> tuple[Any, Any]:
     """Turn time series into experiments: x[t] is an input, x[t + lag] its output.
 
     This is appropriate if the state at one time determines the next state, x[t + 1] = h(A) x[t] + noise, and the noise
-    acts on the process itself. *Measurement* noise would also be in the inputs, and no identifier of this package
-    corrects for the resulting bias: estimated effects shrink by a factor of v / (v + s), where s is the variance of the
-    noise and v that of the state, so edges look weaker than they are.
+    acts on the process itself. *Measurement* noise would also be in the inputs, and shrink the estimated effects by a
+    factor of v / (v + s), where s is the variance of the noise and v that of the state.
 
     Parameters
     ----------
     series : array-like or DataFrame of shape (n_times, n_nodes), or list of several
-        Measurements of all nodes at equally spaced times. No experiment spans two series. If the series have column
-        names, these are matched with those of the first series.
+        Measurements of all nodes at equally spaced times. No experiment spans two series. Columns of several series are
+        matched by name.
     lag : int, default=1
         Number of time steps between an input and its output.
 
     Returns
     -------
     X : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Inputs: n_times - lag experiments from each series. A DataFrame if the first series is one, with the same
-        columns and, in pandas, with the times of the inputs as its index.
+        Inputs: n_times - lag experiments from each series, as a DataFrame if the series are DataFrames.
     Y : ndarray or DataFrame of shape (n_experiments, n_nodes)
-        Outputs, in the same form. Their index is that of X, too: rows of X and Y with the same label are an experiment.
-
-    See Also
-    --------
-    make_system : Simulated experiments with random inputs.
+        Outputs, in the same form, and with the index of X: rows with the same label are an experiment.
 
     Examples
     --------
     >>> from sklearn_graphid.datasets import as_experiments
-    >>> X, Y = as_experiments([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
-    >>> X
-    array([[ 1., 10.],
-           [ 2., 20.]])
-    >>> Y
-    array([[ 2., 20.],
-           [ 3., 30.]])
-
-    Two series, as after a measurement that was interrupted:
-
-    >>> X, Y = as_experiments([[[1.0], [2.0], [3.0]], [[7.0], [8.0]]])
+    >>> X, Y = as_experiments([[[1.0], [2.0], [3.0]], [[7.0], [8.0]]])  # a measurement that was interrupted
     >>> X.ravel(), Y.ravel()
     (array([1., 2., 7.]), array([2., 3., 8.]))
     """

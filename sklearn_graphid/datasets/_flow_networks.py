@@ -22,14 +22,7 @@ from .._utils._numbers import FloatArray, check_flag, check_integer, check_numbe
 
 __all__ = ["make_power_grid", "make_water_network"]
 
-# Draws of the inputs of one experiment before an AC power flow that never converges is an error.
-_MOST_DRAWS = 10
 _LITRES = 1000.0  # in a cubic metre; wntr counts in cubic metres per second whatever the units of the file
-# Conductances are differences between simulations, whose demands differ by this share of the mean demand: enough for
-# heads of a hundred metres in double precision, and little compared with the flow in most pipes.
-_RELATIVE_STEP = 1e-4
-_N_STEPS = 3
-_SOLVER = {"TOL": 1e-10, "MAXITER": 300}
 
 
 class _FlowNetwork(NamedTuple):
@@ -41,14 +34,11 @@ class _FlowNetwork(NamedTuple):
     positions: FloatArray | None  # (nodes, 2), where the nodes are drawn
 
 
-def _check_options(n_experiments: Any, noise: Any, input_scale: Any, as_frame: Any) -> tuple[int, float, float, bool]:
-    """Check the arguments that the loaders have in common."""
-    return (
-        check_integer(n_experiments, "n_experiments", low=1),
-        check_number(noise, "noise", low=0.0),
-        check_number(input_scale, "input_scale", positive=True),
-        check_flag(as_frame, "as_frame"),
-    )
+def _check_options(n_experiments: Any, noise: Any, input_scale: Any, as_frame: Any) -> None:
+    check_integer(n_experiments, "n_experiments", low=1)
+    check_number(noise, "noise", low=0.0)
+    check_number(input_scale, "input_scale", positive=True)
+    check_flag(as_frame, "as_frame")
 
 
 def _measured_bunch(
@@ -60,11 +50,7 @@ def _measured_bunch(
     random: np.random.RandomState,
     **more: Any,
 ) -> Bunch:
-    """Add noise to simulated outputs (experiments, nodes), and return them with the network.
-
-    Every node, including the ground, has the same noise level, as in `make_system`. The root mean square that the noise
-    is relative to leaves out the ground, whose output is zero.
-    """
+    """Add noise to simulated outputs (experiments, nodes), relative to those of all nodes but the ground."""
     noise_std = noise * float(np.sqrt(np.mean(np.delete(outputs, network.ground, axis=1) ** 2)))
     noisy = outputs + noise_std * random.standard_normal(outputs.shape)
     adjacency = (network.weights != 0).astype(np.float64)
@@ -75,14 +61,8 @@ def _measured_bunch(
 
         tables = {key: pd.DataFrame(table, columns=network.names) for key, table in signals.items()}
         tables |= {key: pd.DataFrame(table, network.names, network.names) for key, table in graphs.items()}
-    return Bunch(
-        **tables,
-        node_names=network.names,
-        ground=network.ground,
-        noise_std=noise_std,
-        positions=network.positions,
-        **more,
-    )
+    tables |= {"node_names": network.names, "ground": network.ground, "positions": network.positions}
+    return Bunch(**tables, noise_std=noise_std, **more)
 
 
 def make_power_grid(
@@ -97,9 +77,9 @@ def make_power_grid(
 ) -> Bunch:
     """Simulate experiments on a power grid with pandapower.
 
-    Starting from the base case of the grid, every experiment changes the power that is fed in at every bus except the
-    slack bus, which balances the changes. X and Y are differences from the base case. Nodes are the buses in service
-    that are connected with the slack bus; buses joined by closed bus-bus switches are one node.
+    Every experiment changes the power that is fed in at every bus except the slack bus, which balances the changes. X
+    and Y are differences from the base case. Nodes are the buses in service that are connected with the slack bus;
+    buses joined by closed bus-bus switches are one node.
 
     Parameters
     ----------
@@ -109,12 +89,10 @@ def make_power_grid(
     n_experiments : int, default=50
         Number of experiments to simulate.
     flow : {"dc", "ac"}, default="dc"
-        The simulation: pandapower's linear DC power flow, or its AC power flow by Newton's method, with losses,
-        reactive power and voltage control by generators. If an AC experiment does not converge, its inputs are drawn
-        again, up to ten times.
+        pandapower's linear DC power flow, or its AC power flow with losses, reactive power and voltage control. If an
+        AC experiment does not converge, its inputs are drawn again, up to ten times.
     noise : float, default=0.01
-        Standard deviation of the noise of Y, relative to the root mean square of the outputs without noise. All buses
-        have noise, including the slack bus.
+        Standard deviation of the noise of Y at every bus, relative to the root mean square of the outputs without it.
     input_scale : float, default=0.1
         Inputs are uniform between minus and plus this value, in units of the mean load of a node in the base case.
     as_frame : bool, default=False
@@ -125,26 +103,17 @@ def make_power_grid(
     Returns
     -------
     Bunch
-        - `X`, (n_experiments, n_nodes): changes of the active power that is fed in, in per unit (relative to
-          `base_mva`). The column of the slack bus is a result of the simulation.
-        - `Y`, (n_experiments, n_nodes): changes of the voltage angles, in radians, with noise. The column of the slack
-          bus is noise only.
+        - `X`, (n_experiments, n_nodes): changes of the active power that is fed in, per unit of `base_mva` (in MVA).
+          The column of the slack bus is a result of the simulation.
+        - `Y`, (n_experiments, n_nodes): changes of the voltage angles in radians, with noise of standard deviation
+          `noise_std`. The column of the slack bus is noise only.
         - `adjacency`, (n_nodes, n_nodes): 1. where a line or transformer in service connects two nodes, else 0.
-        - `weights`, (n_nodes, n_nodes): susceptances of these edges in per unit, summed over parallel lines and
-          transformers, as in pandapower's DC model. In that model, Y is X times the inverse of the Laplacian of the
-          weights without the slack bus, which is `SteadyStateFilter(ground=ground)` with scale 1. AC power flow follows
-          it approximately. A few large cases have negative susceptances.
-        - `node_names`: "bus " and the index of the bus in pandapower's table, with "+" between the buses of one node.
-        - `ground`: index of the slack bus among the nodes.
-        - `noise_std`: standard deviation of the noise in radians.
-        - `base_mva`: reference power of the per-unit system, in MVA.
+        - `weights`, (n_nodes, n_nodes): susceptances of these edges in per unit. In the DC model, Y is X times the
+          inverse of the Laplacian of the weights without the slack bus, `SteadyStateFilter(ground=ground)` with scale
+          1; AC power flow follows it approximately. A few large cases have negative susceptances.
+        - `node_names`, from pandapower's table of buses, `ground`, the index of the slack bus among them, and
+          `positions`, coordinates (n_nodes, 2) for drawing, or None if the case has none.
         - `n_redrawn`: number of times that inputs had to be drawn again.
-        - `positions`: coordinates (n_nodes, 2) for drawing, or None if the case has none.
-
-    See Also
-    --------
-    make_water_network : The same for water networks.
-    hide_edges : Hide a part of the graph.
 
     References
     ----------
@@ -161,7 +130,7 @@ def make_power_grid(
     require_pandapower("make_power_grid")
     if not isinstance(flow, str) or flow not in ("dc", "ac"):
         raise ValueError(f"flow={flow!r}; expected 'dc' or 'ac'.")
-    n_experiments, noise, input_scale, as_frame = _check_options(n_experiments, noise, input_scale, as_frame)
+    _check_options(n_experiments, noise, input_scale, as_frame)
     net = _load_grid(case)
     random = check_random_state(random_state)
     with _quiet_pandapower():
@@ -303,7 +272,7 @@ def _draw_power_flows(
     drawn = random.uniform(-largest, largest, size=(n_experiments, n_free))
     runs, n_redrawn = [], 0
     for row in drawn:
-        for _ in range(_MOST_DRAWS):
+        for _ in range(10):
             try:
                 runs.append(grid.run(row))
                 break
@@ -311,7 +280,7 @@ def _draw_power_flows(
                 row, n_redrawn = random.uniform(-largest, largest, size=n_free), n_redrawn + 1
         else:
             raise ValueError(
-                f"input_scale={input_scale!r}: the power flow did not converge for {_MOST_DRAWS} draws of the inputs; "
+                f"input_scale={input_scale!r}: the power flow did not converge for 10 draws of the inputs; "
                 f"expected a smaller input_scale."
             )
     inputs, outputs = (np.array(parts) for parts in zip(*runs, strict=True))
@@ -330,9 +299,8 @@ def make_water_network(
     """Simulate experiments on a water network with wntr.
 
     Every experiment changes the demands at all junctions, which changes the heads (pressures, as the height of a column
-    of water). X and Y are differences from the base case: the state at time zero, without controls, with tanks at their
-    initial level. Nodes are the junctions that are connected with a tank or reservoir, and one more node, the ground:
-    all tanks and reservoirs together, because their heads are fixed.
+    of water). X and Y are differences from the state at time zero, without controls. Nodes are the junctions that are
+    connected with a tank or reservoir, and the ground: all tanks and reservoirs together, whose heads are fixed.
 
     Parameters
     ----------
@@ -342,11 +310,10 @@ def make_water_network(
     n_experiments : int, default=50
         Number of experiments to simulate.
     noise : float, default=0.01
-        Standard deviation of the noise of Y, relative to the root mean square of the outputs without noise. All nodes
-        have noise, including the ground.
+        Standard deviation of the noise of Y at every node, relative to the root mean square of the outputs without it.
     input_scale : float, default=0.1
         Inputs are uniform between minus and plus this value, in units of the mean demand of a junction in the base
-        case. Friction grows almost with the square of the flow, so large inputs make the process less linear.
+        case. Large inputs make the process less linear.
     as_frame : bool, default=False
         Whether to return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
     random_state : int, RandomState instance or None, default=None
@@ -357,32 +324,20 @@ def make_water_network(
     Bunch
         - `X`, (n_experiments, n_nodes): changes of the inflow at each junction, in litres per second: minus the changes
           of its demand. The column of the ground is what tanks and reservoirs supply in the simulation.
-        - `Y`, (n_experiments, n_nodes): changes of the heads, in metres, with noise. The column of the ground is noise
-          only.
+        - `Y`, (n_experiments, n_nodes): changes of the heads in metres, with noise of standard deviation `noise_std`.
+          The column of the ground is noise only.
         - `adjacency`, (n_nodes, n_nodes): 1. where an open pipe, pump or valve connects two nodes, else 0.
-        - `weights`, (n_nodes, n_nodes): conductances, that is the change of the flow per difference of two heads, in
-          litres per second and metre, at the base case. For small inputs, Y is X times the inverse of the Laplacian of
-          the weights without the ground, which is `SteadyStateFilter(ground=ground)` with scale 1.
-        - `node_names`: names of the junctions, and of the tanks and reservoirs with "+" between them.
-        - `ground`: index of the ground among the nodes.
-        - `noise_std`: standard deviation of the noise in metres.
-        - `positions`: coordinates (n_nodes, 2) for drawing; the ground is in the middle of its tanks and reservoirs.
-
-    See Also
-    --------
-    make_power_grid : The same for power grids.
-    hide_edges : Hide a part of the graph.
+        - `weights`, (n_nodes, n_nodes): conductances, the change of the flow per difference of two heads, in litres per
+          second and metre, at the base case. For small inputs, Y is X times the inverse of the Laplacian of the weights
+          without the ground, which is `SteadyStateFilter(ground=ground)` with scale 1.
+        - `node_names`, `ground`, the index of the ground among them, and `positions`, coordinates (n_nodes, 2) for
+          drawing; the ground is in the middle of its tanks and reservoirs.
 
     Notes
     -----
-    If a flow q loses the head h by the law of Hazen and Williams, h is proportional to q^1.852, and the conductance is
-    q / (1.852 h). It grows without bound as q goes to zero: a pipe in which the water stands still, such as one that
-    leads to a junction without demand, has a very large conductance, its ends have nearly the same head, and the more
-    water a change sends through it, the less it conducts. wntr bounds the conductance by using a straight line at flows
-    below 0.2 litres per second. Weights are computed as differences between simulations, so they are valid for pumps as
-    well.
-
-    The results of wntr differ in the last bits from one run to the next.
+    By the law of Hazen and Williams, the conductance of a pipe grows without bound as its flow goes to zero, and falls
+    as a change sends more water through it; wntr uses a straight line at flows below 0.2 litres per second. The results
+    of wntr differ in the last bits from one run to the next.
 
     References
     ----------
@@ -397,7 +352,7 @@ def make_water_network(
     ((5, 36), 40, '26')
     """
     require_wntr("make_water_network")
-    n_experiments, noise, input_scale, as_frame = _check_options(n_experiments, noise, input_scale, as_frame)
+    _check_options(n_experiments, noise, input_scale, as_frame)
     pipes = _PipeNetwork(_load_pipes(network))
     random = check_random_state(random_state)
     graph, node_of = _read_pipes(pipes)
@@ -477,7 +432,7 @@ class _PipeNetwork:
             demand.base_value = -float(value) / _LITRES
         self.model.reset_initial_values()  # or a simulation would go on where the last one ended
         simulator = wntr.sim.WNTRSimulator(self.model)
-        results = simulator.run_sim(solver_options=_SOLVER, convergence_error=True)
+        results = simulator.run_sim(solver_options={"TOL": 1e-10, "MAXITER": 300}, convergence_error=True)
         heads, demands = (results.node[key].iloc[0][self.node_names].to_numpy() for key in ("head", "demand"))
         flows, status = (results.link[key].iloc[0][self.link_names].to_numpy() for key in ("flowrate", "status"))
         return _State(heads, _LITRES * demands, _LITRES * flows, status != 0)
@@ -516,12 +471,13 @@ def _conductances(pipes: _PipeNetwork) -> FloatArray:
     """By how much the flow of each link changes with the difference of its heads; zero where it is closed.
 
     The flow in a link depends on the heads at its ends and on nothing else, so a simulation in which all heads are a
-    little different gives the conductance of all links at once. There are several, because one may by chance leave the
+    little different gives the conductance of all links at once. There are three, because one may by chance leave the
     flow in a link as it is.
     """
     starts, ends, n_free = pipes.starts, pipes.ends, int(pipes.is_free.sum())
-    size = _RELATIVE_STEP * pipes.mean_demand
-    steps = np.random.default_rng(0).uniform(-size, size, (_N_STEPS, n_free))  # apart from the user's random_state
+    # Enough for heads of a hundred metres in double precision, and little compared with the flow in most pipes.
+    size = 1e-4 * pipes.mean_demand
+    steps = np.random.default_rng(0).uniform(-size, size, (3, n_free))  # apart from the user's random_state
     products, squares = np.zeros(len(starts)), np.zeros(len(starts))
     for step in steps:
         high, low = pipes.run(step), pipes.run(-step)

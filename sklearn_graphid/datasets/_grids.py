@@ -25,22 +25,17 @@ def make_grid_graphs(
     shuffle_nodes: bool = True,
     random_state: Any = None,
 ) -> list[FloatArray]:
-    """Make rectangular grids with a few random extra edges.
+    """Make rectangular grids with a few random extra edges, as in the published experiments.
 
-    The defaults follow the published experiments. Height and width of a graph are drawn uniformly among those that
-    satisfy all four bounds, the number of extra edges uniformly between its bounds, and the extra edges uniformly among
-    the pairs of nodes that are not neighbours in the grid.
+    Sides, the number of extra edges, and the pairs that these connect are drawn uniformly among all that fit.
 
     Parameters
     ----------
     n_graphs : int, default=100
         Number of graphs to make.
-    min_nodes, max_nodes : int, default=40 and 49
-        Smallest and largest number of nodes of a graph, both included.
-    min_side, max_side : int, default=5 and 9
-        Shortest and longest side of a grid in nodes, both included.
-    min_extra_edges, max_extra_edges : int, default=2 and 4
-        Smallest and largest number of extra edges, both included.
+    min_nodes, max_nodes, min_side, max_side, min_extra_edges, max_extra_edges : int
+        Bounds, both included, of the number of nodes of a graph, of the sides of the grid in nodes, and of the number
+        of extra edges.
     shuffle_nodes : bool, default=True
         Whether to number the nodes at random. If False, they are numbered row by row.
     random_state : int, RandomState instance or None, default=None
@@ -57,20 +52,6 @@ def make_grid_graphs(
     >>> graphs = make_grid_graphs(3, random_state=0)
     >>> [graph.shape[0] for graph in graphs]
     [49, 42, 48]
-    >>> make_grid_graphs(
-    ...     1,
-    ...     min_nodes=4,
-    ...     max_nodes=4,
-    ...     min_side=2,
-    ...     min_extra_edges=1,
-    ...     max_extra_edges=1,
-    ...     shuffle_nodes=False,
-    ...     random_state=0,
-    ... )[0]
-    array([[0., 1., 1., 0.],
-           [1., 0., 1., 1.],
-           [1., 1., 0., 1.],
-           [0., 1., 1., 0.]])
     """
     check_integer(n_graphs, "n_graphs", low=1)
     check_integer(min_nodes, "min_nodes", low=1)
