@@ -43,7 +43,7 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter
-from sklearn_graphid.identifiers._posterior_result import largest_expected_f1
+from sklearn_graphid.identifiers._posterior import largest_expected_f1
 from sklearn_graphid.metrics import edge_f1_score, edge_reliability_curve
 
 N_EXPERIMENTS = (1, 5, 10, 15)

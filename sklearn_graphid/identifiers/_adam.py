@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -13,14 +12,12 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from .._utils._findings import Finding
 from .._utils._libraries import VERBOSE, StrOptions
 from .._utils._numbers import RANDOM_STATE, FloatArray, NumberInterval
 from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from ..graphs import KnownEdges
 from ..samplers import AdamState, ChainRNG, Problem, Slab, adam_step, fit_theta, initial_state
-from ._base import BaseSystemIdentifier, Experiments, Identification
-from ._chains import problem_of
+from ._base import BaseSystemIdentifier, Experiments, Finding, Identification
 from ._edge_scores import PENALTY, PENALTY_ABOVE_ZERO, EdgeScores, cross_fit, read_edges
 from ._estimates import SLABS, FitFollower, check_edge_weights, has_callbacks, refit_theta, weight_matrices
 
@@ -323,7 +320,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
             graph = KnownEdges(np.ones_like(known.mask), adjacency, weights=known.weights, directed=known.directed)
             final = descend(graph, n_iter)
             weights = weight_matrices(final.entries, graph)
-        precise = problem_of(experiments, device, torch.float64)
+        data = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
+        precise = Problem.from_numpy(*data, device, torch.float64)
         refit = refit_theta(precise, adjacency if weights is None else weights, final.theta, noise_std=None)
         has_stopped_early = self.tol > 0 and n_iter == self.max_iter
         result = Identification(
@@ -333,7 +331,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
             noise_std=final.noise_std,
             diagnostics=diagnostics,
             weights=weights,
-            findings=(Finding.trouble(_NOT_CONVERGED, ConvergenceWarning),) if has_stopped_early else (),
+            findings=(Finding.trouble(_NOT_CONVERGED, category=ConvergenceWarning),) if has_stopped_early else (),
             further={
                 "theta_refitted_": refit.theta,
                 "theta_standard_error_": refit.standard_error,
@@ -356,7 +354,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     ) -> _Fit:
         """Fit from the start that the seeds give, with more or less of the graph known."""
         slab = SLABS[self.edge_weights]
-        problem = problem_of(replace(experiments, known=known), device, has_strengths=slab is not None)
+        data = experiments.inputs, experiments.outputs, known, experiments.filter
+        problem = Problem.from_numpy(*data, device, has_strengths=slab is not None)
         settings = {"alpha": self.alpha, "learning_rate": self.learning_rate, "tol": self.tol}
         with torch.no_grad(), torch_threads(1):
             entries, theta, losses = maximise_likelihood(

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,8 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils._findings import Finding
 from .._utils._libraries import CallbackSupportMixin, fit_context, require_pandas, shown_progress, with_callbacks
-from .._utils._numbers import FloatArray, check_integer
+from .._utils._numbers import FloatArray, check_integer, check_random_state
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
 from ..filters import GraphFilter, resolve_filter
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
-__all__ = ["BaseSystemIdentifier", "Experiments", "Identification"]
+__all__ = ["BaseSystemIdentifier", "Experiments", "Finding", "Identification"]
 
 # Fitted attributes that hold theta, and those that say how uncertain it is; parameters are their last axis.
 _OF_THETA = ("theta_", "theta_refitted_", "theta_samples_")
@@ -92,6 +91,24 @@ class Experiments:
         """Mean square of the measured outputs; infinite where they are beyond 1e154."""
         with np.errstate(over="ignore"):
             return float(np.nanmean(self.outputs**2))
+
+
+class Finding(NamedTuple):
+    """Something to know about a fit: "trouble" is worth a warning, "caution" a remark, "good" is good.
+
+    The warning is one sentence, the same wherever the trouble is the same, so that Python shows it once for the many
+    fits of a search. What differs from fit to fit is in the text for the report and in `diagnostics_`.
+    """
+
+    severity: Literal["trouble", "caution", "good"]
+    text: str  # for the report
+    warning: str = ""  # one sentence of less than 160 characters
+    category: type[Warning] = UserWarning
+
+    @classmethod
+    def trouble(cls, text: str, warning: str | None = None, category: type[Warning] = UserWarning) -> Self:
+        """A finding to warn of; in the words of the report unless others are given."""
+        return cls("trouble", text, text if warning is None else warning, category)
 
 
 @dataclass(frozen=True)
@@ -536,21 +553,35 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             The strengths of each draw; only if edges have strengths.
         """
         check_is_fitted(self)
-        return self._draw(check_integer(n_samples, "n_samples", low=1), random_state)
+        systems, _ = self._draw(check_integer(n_samples, "n_samples", low=1), random_state)
+        return systems
 
-    def _draw(self, n_samples: int, random_state: Any) -> tuple[npt.NDArray[Any], ...]:
+    _n_draws = 1  # how many different answers `sample` gives
+
+    def _draw(self, n_samples: int, random_state: Any) -> tuple[tuple[npt.NDArray[Any], ...], FloatArray]:
+        """Systems as `sample` gives them, and their noise levels (n_samples, n_nodes)."""
         # An estimator that knows one answer only gives it every time.
         system = [self.adjacency_, np.atleast_1d(self.theta_)]
         if self._edge_weights is not None:
             system.append(self._edge_weights)
-        return tuple(np.repeat(part[None], n_samples, axis=0) for part in system)
+        levels = getattr(self, "noise_std_per_node_", np.full(self.n_features_in_, self.noise_std_))
+        parts = [np.repeat(np.asarray(part)[None], n_samples, axis=0) for part in (*system, levels)]
+        return tuple(parts[:-1]), parts[-1]
 
-    @property
-    def _n_draws(self) -> int:
-        """How many different answers `sample` gives."""
-        return 1
+    def _predict_draws(self, inputs: FloatArray, n_draws: int, random_state: Any) -> tuple[FloatArray, FloatArray]:
+        """Outputs (draws, experiments, outputs) of drawn systems, and the noise levels (draws, outputs) on top of them.
 
-    def _draw_noise(self, n_samples: int, random_state: Any) -> FloatArray:
-        """Noise levels (n_samples, n_nodes) of the systems that `_draw` gives for the same seed."""
-        levels = getattr(self, "noise_std_per_node_", self.noise_std_)
-        return np.broadcast_to(np.asarray(levels, dtype=np.float64), (n_samples, self.n_features_in_)).copy()
+        `inputs` are checked. There are up to `n_draws` draws, and one where there is one answer.
+        """
+        signals = torch.tensor(inputs - self._input_center)
+        seed = int(check_random_state(random_state).randint(2**31))
+        (graphs, thetas, *weights), levels = self._draw(min(n_draws, self._n_draws), seed)
+        # Filters work on stacks of matrices, and large ones would take memory for nothing.
+        matrices = torch.tensor(weights[0] if weights else graphs, dtype=torch.float64).split(16)
+        parameters = torch.tensor(thetas, dtype=torch.float64).split(16)
+        with torch.no_grad(), torch_threads(1):
+            outputs = [
+                (self.filter_.apply(*some, signals).numpy() + self._output_level)[..., self._output_nodes]
+                for some in zip(matrices, parameters, strict=True)
+            ]
+        return np.concatenate(outputs), levels[:, self._output_nodes]

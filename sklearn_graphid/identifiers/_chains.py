@@ -1,13 +1,12 @@
-"""Run many chains: in batches of fixed size, over any number of workers, with the same result."""
+"""Chains: the task of a run, their draws, running them in batches on workers, and going on from the draws."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from .._utils._numbers import FloatArray
 from .._utils._torch import torch_threads
+from ..graphs import KnownEdges
 from ..priors import Denoiser, ErdosRenyiPrior, GraphPrior
 from ..priors._trust import Trust, density_from_known, has_both_kinds
 from ..samplers import (
@@ -36,19 +36,35 @@ from ..samplers import (
     density_of,
     initial_state,
     run_kernels,
+    stuck_chains,
     trust_of,
+    weights_of_chains,
 )
 from ._base import Experiments
-from ._draws import ChainDraws
-from ._fit_quality import rows_without_copies
+from ._estimates import free_pairs, weight_matrices
 from ._noise import NoiseLevels
-from ._resume import ChainStart
 
-__all__ = ["BATCH", "Reader", "SamplingTask", "batches_of", "check_memory", "expected_seconds", "run_chains"]
+__all__ = [
+    "BATCH",
+    "ChainDraws",
+    "Reader",
+    "SamplingTask",
+    "batches_of",
+    "check_cost",
+    "check_same_system",
+    "kept_draws",
+    "resumed_kernels",
+    "run_chains",
+    "start_from",
+]
 
 # Chains in a batch. It must not depend on the number of workers, as sums round differently in batches of other sizes.
 # Two batches make the default number of chains, so that two workers have something to do.
 BATCH = 8
+
+# Where chains start, in numpy: pairs (chains, unknown pairs) of zeros and ones, or (chains, free pairs) of strengths;
+# theta (chains, parameters) and the noise level (chains,).
+ChainStart = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -61,11 +77,16 @@ class SamplingTask:
     kernels: tuple[Kernel, ...]
     noise: NoiseLevels
     device: torch.device
-    has_strengths: bool = False  # whether edges have strengths, and are not all alike
+    edge_weights: str = "binary"  # or "positive" or "signed"
     trust: Trust | None = None  # in the prior, before the data are seen; None takes the prior as it is
-    start: ChainStart | None = None  # of the chains; None: at random
+    start: ChainStart | None = None  # None: at random
     fit_intercept: bool = False  # whether each node has a free offset
     noise_distribution: str = "gaussian"  # or "student-t"
+
+    @property
+    def has_strengths(self) -> bool:
+        """Whether edges have strengths, and are not all alike."""
+        return self.edge_weights != "binary"
 
     @property
     def n_steps(self) -> int:
@@ -80,47 +101,52 @@ class SamplingTask:
 
     def problem(self, dtype: torch.dtype = torch.float32) -> Problem:
         """The question in tensors."""
-        problem = problem_of(self.experiments, self.device, dtype, self.has_strengths, self.noise.relative)
+        data, settings = self.experiments, (self.device, dtype, self.has_strengths, self.noise.relative)
+        problem = Problem.from_numpy(data.inputs, data.outputs, data.known, data.filter, *settings)
         if not (self.fit_intercept and self.has_strengths):
             return problem
         # Outputs are complete and centred, and with the offsets integrated out, each takes one measurement.
-        n_offsets = int((~np.isnan(self.experiments.outputs)).any(0).sum())
+        n_offsets = int((~np.isnan(data.outputs)).any(0).sum())
         return replace(problem, n_measured=max(1, problem.n_measured - n_offsets))
 
+    def rows_without_copies(self) -> npt.NDArray[np.intp]:
+        """The first of all experiments that are equal in inputs and outputs; copies repeat the noise."""
+        inputs, outputs = self.experiments.inputs, self.experiments.outputs
+        both = np.hstack([inputs, np.nan_to_num(outputs), np.isnan(outputs)])
+        return np.sort(np.unique(both, axis=0, return_index=True)[1])
+
     def without_copies(self) -> SamplingTask:
-        """The task with one of all rows that are copies of each other: copies repeat the noise, as if it were none."""
-        experiments = self.experiments
-        rows = rows_without_copies(experiments.inputs, experiments.outputs)
-        once = replace(experiments, inputs=experiments.inputs[rows], outputs=experiments.outputs[rows])
-        return replace(self, experiments=once)
+        """The task with one of all experiments that are copies of each other."""
+        data, rows = self.experiments, self.rows_without_copies()
+        return replace(self, experiments=replace(data, inputs=data.inputs[rows], outputs=data.outputs[rows]))
 
-    def predict(self, adjacency: npt.NDArray[Any], theta: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
+    def explained(self, offset: FloatArray, outliers: FloatArray | None) -> SamplingTask:
+        """The task with outputs that a system should explain: without offsets (nodes,), and nan where outliers are."""
+        outputs = self.experiments.outputs - offset
+        if outliers is not None:
+            cleaned = np.where(outliers > 0.5, np.nan, outputs)
+            outputs = outputs if np.isnan(cleaned).all() else cleaned
+        return replace(self, experiments=replace(self.experiments, outputs=outputs))
+
+    def tensor(self, array: npt.ArrayLike) -> Tensor:
+        """An array in double precision."""
+        return torch.tensor(array, dtype=torch.float64, device=self.device)
+
+    def predict(self, matrix: npt.NDArray[Any], theta: FloatArray, inputs: FloatArray | None = None) -> FloatArray:
         """The outputs (experiments, nodes) of one system, without noise; of the experiments' inputs where None."""
-        inputs = np.ascontiguousarray(self.experiments.inputs if inputs is None else inputs)
-        graph, parameters, signals = (
-            torch.tensor(array, dtype=torch.float64, device=self.device)
-            for array in (adjacency[None], theta[None], inputs)
-        )
+        signals = self.tensor(np.ascontiguousarray(self.experiments.inputs if inputs is None else inputs))
         with torch.no_grad(), torch_threads(1):
-            return _numpy(self.experiments.filter.apply(graph, parameters, signals)[0])
-
-    def of_batches(self, batches: Sequence[Sequence[int]]) -> list[SamplingTask]:
-        """The task of each batch, with the start of its own chains."""
-        if self.start is None:
-            return [self] * len(batches)
-        ends = np.cumsum([0, *map(len, batches)])
-        return [replace(self, start=self.start.of_chains(slice(*span))) for span in pairwise(ends)]
+            outputs = self.experiments.filter.apply(self.tensor(matrix[None]), self.tensor(theta[None]), signals)
+        return _numpy(outputs[0])
 
     def first_state(self, problem: Problem, rng: RandomSource) -> ChainState:
         """Where the chains start."""
         if self.start is None:
             return initial_state(problem, rng, self.noise.common)
-        pairs, theta, noise_std = (
-            torch.tensor(part, dtype=problem.inputs.dtype, device=self.device) for part in self.start
-        )
-        if self.noise.common is not None:
-            noise_std = torch.full_like(noise_std, self.noise.common)
-        return ChainState(pairs, theta, noise_std)
+        start = ChainState(*(part.to(problem.inputs.dtype) for part in map(self.tensor, self.start)))
+        if self.noise.common is None:
+            return start
+        return start._replace(noise_std=torch.full_like(start.noise_std, self.noise.common))
 
     def denoiser(self, n_chains: int, rng: RandomSource) -> Denoiser:
         """The prior's denoiser for many chains, told what is known and corrected by the evidence beside it.
@@ -128,16 +154,15 @@ class SamplingTask:
         Where the prior is not to be taken as it is, every chain draws its trust and the density of the unknown pairs
         from what the known pairs say. Of the density, pairs of one kind only say nothing, and the prior is tilted.
         """
-        known = self.experiments.known
+        known, dtype = self.experiments.known, torch.float32
         if not known.n_unknown:
             return _unchanged
-        dtype = torch.float32
 
         def tensors(parts: Iterable[npt.NDArray[Any]]) -> list[Tensor]:
             return [torch.tensor(part, dtype=dtype, device=self.device) for part in parts]
 
-        (mask,) = tensors([known.mask])
-        (evidence,) = tensors([np.zeros(known.mask.shape) if self.evidence is None else self.evidence])
+        none = np.zeros(known.mask.shape)
+        mask, evidence = tensors([known.mask, none if self.evidence is None else self.evidence])
         has_prior = not (isinstance(self.prior, ErdosRenyiPrior) and self.prior.p is None)
         denoise = self.prior.bind(known.n_nodes, self.device, dtype, mask) if has_prior else None
         if denoise is not None and self.trust is None:
@@ -146,18 +171,6 @@ class SamplingTask:
         density_law = DensityLaw(*tensors(density_from_known(known)))
         has_tilt = denoise is not None and not has_both_kinds(known)
         return TemperedDenoiser.of_laws(denoise, evidence, law, density_law, n_chains, rng, has_tilt=has_tilt)
-
-
-def problem_of(
-    experiments: Experiments,
-    device: torch.device,
-    dtype: torch.dtype = torch.float32,
-    has_strengths: bool = False,
-    relative_noise: FloatArray | None = None,
-) -> Problem:
-    """What was measured and what is known, in tensors."""
-    parts = (experiments.inputs, experiments.outputs, experiments.known, experiments.filter)
-    return Problem.from_numpy(*parts, device, dtype, has_strengths, relative_noise)
 
 
 def _unchanged(adjacency: Tensor, sigma: float, known: Tensor | None = None, /) -> Tensor:
@@ -171,9 +184,102 @@ def _with_evidence(denoise: Denoiser, evidence: Tensor) -> Denoiser:
     return corrected
 
 
-# What a reader of a run is told after every step: how probable every unknown pair is to each chain (chains, unknown
-# pairs), theta (chains, parameters), the noise level (chains,), what the step is called, and the strengths (chains,
-# free pairs), None where edges have none. It says whether to stop.
+def _numpy(tensor: Tensor) -> npt.NDArray[Any]:
+    return tensor.double().cpu().numpy()
+
+
+# Draws.
+
+
+class ChainDraws(NamedTuple):
+    """Draws of chains, in numpy, after what came before the kept draws was dropped."""
+
+    graphs: npt.NDArray[np.int8]  # (chains, draws, unknown pairs), zeros and ones
+    theta: FloatArray  # (chains, draws, parameters)
+    noise_std: FloatArray  # (chains, draws)
+    trust: FloatArray  # (chains, draws) in the prior
+    density: FloatArray  # (chains, draws) of the unknown pairs; nan where it is not drawn
+    log_likelihood: FloatArray  # (chains, draws)
+    log_prior: FloatArray  # (chains, draws), up to a constant; zero where the kernel does not tell
+    edge_probability: FloatArray  # (chains, unknown pairs)
+    offset: FloatArray  # (chains, nodes) of the outputs, zero where none is drawn
+    outlier_probability: FloatArray  # (chains, experiments, nodes), or no numbers where none is drawn
+    # (chains, draws, unknown pairs and then known edges of unknown strength), zero where there is no edge; no numbers
+    # where edges have no strengths
+    strengths: FloatArray
+    weight: FloatArray  # (chains,) how much each counts, by the mode it is in; their sum is one
+    origin: npt.NDArray[np.int64]  # (chains,) the chain that each goes back to: itself, unless it was restarted
+    trace_sigma: FloatArray  # (steps,) the annealing level of every step, the dropped ones included
+    trace_log_likelihood: FloatArray  # (chains, steps)
+    trace_theta: FloatArray  # (chains, steps, parameters)
+    trace_kernel: npt.NDArray[np.int64]  # (steps,) which kernel a step is of
+
+    def mean_of_chains(self, values: FloatArray) -> FloatArray:
+        """The weighted mean of values (chains, ...)."""
+        mean = np.tensordot(self.weight, values, 1)
+        # Weights add up to one but for rounding, and a probability of one and a bit is none.
+        return np.asarray(np.clip(mean, values.min(axis=0), values.max(axis=0)))
+
+    def pooled(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values (chains, draws, ...) as (chains x draws, ...), with more copies of what counts more."""
+        flat = values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
+        if np.ptp(self.weight) == 0:
+            return flat
+        ends = np.cumsum(np.repeat(self.weight, values.shape[1])) / values.shape[1]
+        return flat[np.searchsorted(ends / ends[-1], (np.arange(len(flat)) + 0.5) / len(flat))]
+
+    def are_finite(self) -> npt.NDArray[np.bool_]:
+        """Which chains have not diverged."""
+        checked = (self.log_likelihood, self.log_prior, self.noise_std, self.edge_probability, self.theta)
+        return np.asarray(np.all([np.isfinite(part).reshape(len(part), -1).all(1) for part in checked], axis=0))
+
+    def of_chains(self, chains: npt.NDArray[np.bool_]) -> ChainDraws:
+        """Some of the chains."""
+        return self._replace(**{name: getattr(self, name)[chains] for name in _OF_CHAINS})
+
+
+_OF_STEPS = ("trace_sigma", "trace_kernel")  # all others are (chains, ...)
+_OF_CHAINS = tuple(name for name in ChainDraws._fields if name not in _OF_STEPS)
+
+
+def _joined(batches: Sequence[ChainDraws]) -> ChainDraws:
+    """All chains; where a batch was stopped early, the others lose as many draws as it lacks."""
+    n_draws = min(batch.log_likelihood.shape[1] for batch in batches)
+    n_steps = min(len(batch.trace_sigma) for batch in batches)
+    starts = np.cumsum([0, *(len(batch.origin) for batch in batches)])
+    batches = [batch._replace(origin=batch.origin + start) for batch, start in zip(batches, starts[:-1], strict=True)]
+
+    def part(batch: ChainDraws, name: str) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = getattr(batch, name)
+        if name in ("edge_probability", "offset", "outlier_probability", "weight", "origin"):
+            return values
+        return values[:, :n_steps] if name.startswith("trace") else values[:, -n_draws:]
+
+    joined = {name: np.concatenate([part(batch, name) for batch in batches]) for name in _OF_CHAINS}
+    return ChainDraws(**joined, **{name: getattr(batches[0], name)[:n_steps] for name in _OF_STEPS})
+
+
+def kept_draws(batches: Sequence[ChainDraws]) -> tuple[ChainDraws, int, int]:
+    """Draws of the chains that neither diverged nor are stuck, weighted by mode, and how many diverged and were stuck.
+
+    If all chains diverged, there are no chains in the result.
+    """
+    draws = _joined(batches)
+    finite = draws.are_finite()
+    draws, n_diverged = draws.of_chains(finite), int((~finite).sum())
+    if not finite.any():
+        return draws, n_diverged, 0
+    stuck = stuck_chains(draws.log_likelihood + draws.log_prior)
+    draws = draws.of_chains(~stuck)
+    weight = weights_of_chains(draws.log_likelihood + draws.log_prior, draws.edge_probability)
+    return draws._replace(weight=weight), n_diverged, int(stuck.sum())
+
+
+# Running.
+
+# Called after every step with the edge probabilities (chains, unknown pairs), theta (chains, parameters), the noise
+# level (chains,), what the step is called, and the strengths (chains, free pairs), None where edges have none. It says
+# whether to stop.
 Reader = Callable[[Tensor, Tensor, Tensor, str, Tensor | None], bool]
 
 
@@ -182,55 +288,38 @@ def batches_of(seeds: Sequence[int]) -> list[Sequence[int]]:
     return [seeds[start : start + BATCH] for start in range(0, len(seeds), BATCH)]
 
 
-def expected_seconds(task: SamplingTask, n_chains: int, n_jobs: int | None) -> float:
-    """How long strengths take, roughly; zero where edges have none, and for a GPU."""
-    kernel, start = task.kernels[-1], _strength_start(task)
-    if not isinstance(kernel, SweepKernel) or start is None:
-        return 0.0
-    n_batches, n_at_once = _batches_at_once(n_chains, n_jobs)
-    n_refits = kernel.n_sweeps * sum(move.n_moves for move in kernel.moves if isinstance(move, RefitStrengths))
-    return -(-n_batches // n_at_once) * start.least_seconds(task.problem(), min(n_chains, BATCH), n_refits)
+def check_cost(task: SamplingTask, n_chains: int, n_jobs: int | None) -> float:
+    """Return the seconds that strengths take on the CPU, roughly, and zero where edges have none or on a GPU.
 
-
-def check_memory(task: SamplingTask, n_chains: int, n_jobs: int | None) -> None:
-    """Raise MemoryError where strengths of so many pairs need more memory than the machine has."""
-    start, memory = _strength_start(task), _machine_memory()
-    if start is None or memory is None:
-        return
-    problem = task.problem()
-    _, n_at_once = _batches_at_once(n_chains, n_jobs)
-    needed = n_at_once * start.least_memory(problem, min(n_chains, BATCH))
-    if needed <= memory:
-        return
-    fitting = [n for n in range(1, min(n_chains, BATCH)) if start.least_memory(problem, n) <= memory]
-    fewer = f", or fewer chains (n_chains={fitting[-1]})" if fitting else ""
-    raise MemoryError(
-        f"strengths of {problem.space.n_free:,} pairs with n_chains={n_chains} and n_jobs={n_jobs} need about "
-        f"{needed / 1e9:,.1f} GB of memory, and this machine has {memory / 1e9:,.1f} GB; expected pairs that cannot be "
-        f"edges as known (known_mask, with 0 in known_adjacency){fewer}."
-    )
-
-
-def _strength_start(task: SamplingTask) -> StrengthStart | None:
-    """How chains begin whose edges have strengths, on the CPU."""
+    Raise MemoryError where they need more memory than the machine has.
+    """
     kernel = task.kernels[-1]
     if not isinstance(kernel, SweepKernel) or task.device.type != "cpu":
-        return None
-    return kernel.begin if isinstance(kernel.begin, StrengthStart) else None
+        return 0.0
+    begin = kernel.begin
+    if not isinstance(begin, StrengthStart):
+        return 0.0
+    problem, n_in_batch, n_batches = task.problem(), min(n_chains, BATCH), -(-n_chains // BATCH)
+    n_at_once, memory = min(n_batches, effective_n_jobs(n_jobs)), _machine_memory()
+    needed = n_at_once * begin.least_memory(problem, n_in_batch)
+    if needed > memory:
+        fitting = [n for n in range(1, n_in_batch) if begin.least_memory(problem, n) <= memory]
+        fewer = f", or fewer chains (n_chains={fitting[-1]})" if fitting else ""
+        raise MemoryError(
+            f"strengths of {problem.space.n_free:,} pairs with n_chains={n_chains} and n_jobs={n_jobs} need about "
+            f"{needed / 1e9:,.1f} GB of memory, and this machine has {memory / 1e9:,.1f} GB; expected pairs that "
+            f"cannot be edges as known (known_mask, with 0 in known_adjacency){fewer}."
+        )
+    n_refits = kernel.n_sweeps * sum(move.n_moves for move in kernel.moves if isinstance(move, RefitStrengths))
+    return float(-(-n_batches // n_at_once) * begin.least_seconds(problem, n_in_batch, n_refits))
 
 
-def _batches_at_once(n_chains: int, n_jobs: int | None) -> tuple[int, int]:
-    """How many batches there are, and how many run at the same time."""
-    n_batches = len(batches_of(range(n_chains)))
-    return n_batches, min(n_batches, effective_n_jobs(n_jobs))
-
-
-def _machine_memory() -> float | None:
-    """Bytes of memory that this process may use; None where the system does not tell."""
+def _machine_memory() -> float:
+    """Bytes of memory that this process may use; infinite where the system does not tell."""
     try:
         memory = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # not on Windows
-        return None
+        return np.inf
     limit = Path("/sys/fs/cgroup/memory.max")  # of a container
     text = limit.read_text().strip() if limit.is_file() else "max"
     return min(memory, float(text)) if text.isdigit() else memory
@@ -240,7 +329,13 @@ def run_chains(
     task: SamplingTask, batches: Sequence[Sequence[int]], n_jobs: int | None, readers: Sequence[Reader | None]
 ) -> Generator[ChainDraws]:
     """Run one chain for each seed, tell each batch's reader of its steps, and yield the batches in order."""
-    tasks = task.of_batches(batches)
+    tasks, end = [], 0
+    for batch in batches:
+        begin, end = end, end + len(batch)
+        tasks.append(task)
+        if task.start is not None:
+            pairs, theta, noise_std = (part[begin:end] for part in task.start)
+            tasks[-1] = replace(task, start=(pairs, theta, noise_std))
     if len(batches) == 1:
         yield _run_batch(tasks[0], batches[0], readers[0])  # not worth a worker
         return
@@ -271,59 +366,105 @@ def _run_batch(task: SamplingTask, seeds: Sequence[int], reader: Reader | None) 
             told = (step.info.edge_probability, theta, noise_std, step.kernel.step_name, draws[-1].strengths)
             if reader is not None and reader(*told):
                 break
-        joined = _joined_draws(draws, trace, trust_of(denoise), density_of(denoise), problem.n_nodes)
+        kept = _as_chain_draws(draws, trace, denoise, problem.n_nodes)
         for place, value in task.experiments.filter.fixed_values().items():  # in double precision
-            joined.theta[..., place] = joined.trace_theta[..., place] = value
-        return joined
+            kept.theta[..., place] = kept.trace_theta[..., place] = value
+        return kept
 
 
-def _joined_draws(
-    draws: list[Draw],
-    trace: list[tuple[int, StepInfo, Tensor]],
-    first_trust: Tensor | None,
-    first_density: Tensor | None,
-    n_nodes: int,
+def _as_chain_draws(
+    draws: list[Draw], trace: list[tuple[int, StepInfo, Tensor]], denoise: Denoiser, n_nodes: int
 ) -> ChainDraws:
-    n_chains = len(draws[-1].theta)
-    if first_trust is None:
-        first_trust = torch.ones_like(draws[-1].log_likelihood)
-    if first_density is None:
-        first_density = torch.full_like(draws[-1].log_likelihood, torch.nan)
-    infos = [info for _, info, _ in trace[-len(draws) :]]
+    last, infos = draws[-1].log_likelihood, [info for _, info, _ in trace[-len(draws) :]]
+    n_chains, origin = len(last), trace[-1][1].origin
+    # Where no step tells of them, they are those of the denoiser.
+    trust, density = trust_of(denoise), density_of(denoise)
+    trust = torch.ones_like(last) if trust is None else trust
+    density = torch.full_like(last, torch.nan) if density is None else density
 
-    def stacked(tensors: Sequence[Tensor]) -> npt.NDArray[Any]:
+    def stacked(tensors: Iterable[Tensor]) -> npt.NDArray[Any]:
         return np.stack([_numpy(tensor) for tensor in tensors], axis=1)
 
+    def mean(parts: Iterable[Tensor | None], shape: tuple[int, ...]) -> FloatArray:
+        told = [_numpy(part) for part in parts if part is not None]
+        return np.asarray(np.mean(told, axis=0)) if told else np.zeros(shape)
+
     return ChainDraws(
-        graphs=stacked([draw.graphs for draw in draws]).astype(np.int8),
-        theta=stacked([draw.theta for draw in draws]),
-        noise_std=stacked([draw.noise_std for draw in draws]),
-        trust=stacked([first_trust if info.trust is None else info.trust for info in infos]),
-        density=stacked([first_density if info.density is None else info.density for info in infos]),
-        log_likelihood=stacked([draw.log_likelihood for draw in draws]),
-        log_prior=stacked([draw.log_prior for draw in draws]),
+        graphs=stacked(draw.graphs for draw in draws).astype(np.int8),
+        theta=stacked(draw.theta for draw in draws),
+        noise_std=stacked(draw.noise_std for draw in draws),
+        trust=stacked(trust if info.trust is None else info.trust for info in infos),
+        density=stacked(density if info.density is None else info.density for info in infos),
+        log_likelihood=stacked(draw.log_likelihood for draw in draws),
+        log_prior=stacked(draw.log_prior for draw in draws),
         edge_probability=np.mean([_numpy(draw.edge_probability) for draw in draws], axis=0),
-        offset=_mean([info.offset for info in infos], (n_chains, n_nodes)),
-        outlier_probability=_mean([info.outlier_probability for info in infos], (n_chains, 0, n_nodes)),
-        strengths=stacked([draw.graphs[:, :0] if draw.strengths is None else draw.strengths for draw in draws]),
-        weight=np.full(len(draws[-1].log_likelihood), 1 / len(draws[-1].log_likelihood)),
-        origin=_origins(trace[-1][1]),
+        offset=mean((info.offset for info in infos), (n_chains, n_nodes)),
+        outlier_probability=mean((info.outlier_probability for info in infos), (n_chains, 0, n_nodes)),
+        strengths=stacked(draw.graphs[:, :0] if draw.strengths is None else draw.strengths for draw in draws),
+        weight=np.full(n_chains, 1 / n_chains),
+        origin=np.arange(n_chains) if origin is None else _numpy(origin).astype(np.int64),
         trace_sigma=np.array([info.sigma for _, info, _ in trace]),
-        trace_log_likelihood=stacked([info.log_likelihood for _, info, _ in trace]),
-        trace_theta=stacked([theta for _, _, theta in trace]),
+        trace_log_likelihood=stacked(info.log_likelihood for _, info, _ in trace),
+        trace_theta=stacked(theta for _, _, theta in trace),
         trace_kernel=np.array([number for number, _, _ in trace]),
     )
 
 
-def _mean(parts: Sequence[Tensor | None], shape: tuple[int, ...]) -> FloatArray:
-    """The mean of what steps tell, or zeros of this shape where they do not."""
-    told = [_numpy(part) for part in parts if part is not None]
-    return np.asarray(np.mean(told, axis=0)) if told else np.zeros(shape)
+# Going on from the draws of an earlier fit (warm start).
 
 
-def _origins(info: StepInfo) -> npt.NDArray[np.int64]:
-    return np.arange(len(info.log_likelihood)) if info.origin is None else _numpy(info.origin).astype(np.int64)
+def resumed_kernels(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """The kernels that go on from draws of an earlier fit; the others would forget them."""
+    return tuple(resumed for kernel in kernels if (resumed := kernel.resumed()) is not None)
 
 
-def _numpy(tensor: Tensor) -> npt.NDArray[Any]:
-    return tensor.double().cpu().numpy()
+def check_same_system(before: SamplingTask, now: SamplingTask) -> None:
+    """Refuse to go on from a fit that looked for something else, and name what differs."""
+    names = [task.experiments.known.names for task in (before, now)]
+    if None not in names and names[0] != names[1] and set(names[0] or ()) == set(names[1] or ()):
+        raise ValueError(
+            "warm_start=True, but the columns of X are in another order than in the last fit; expected the same "
+            "order, or warm_start=False to start from scratch."
+        )
+    for name, (was, said_before), (is_now, said_now) in zip(
+        ("nodes", "directed", "edge_weights", "filter"), _sought(before), _sought(now), strict=True
+    ):
+        if was != is_now:
+            raise ValueError(
+                f"warm_start=True, but {name} is now {said_now} and the last fit had {said_before}; expected the same, "
+                f"or warm_start=False to start from scratch."
+            )
+
+
+def _sought(task: SamplingTask) -> list[tuple[Any, str]]:
+    """Nodes, directions, kind of edges and filter of a task, each with the words for it."""
+    known, filter = task.experiments.known, task.experiments.filter
+    nodes = known.n_nodes if known.names is None else tuple(known.names)
+    listed = ", ".join(repr(node) for node in (known.names or ())[:3])
+    shown = f" ({listed}{', ...' if known.n_nodes > 3 else ''})" if listed else ""
+    # A function's name, as its address is another one after pickling.
+    settings = {name: getattr(value, "__qualname__", repr(value)) for name, value in filter.get_params().items()}
+    described = f"{type(filter).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+    others = (known.directed, task.edge_weights)
+    return [(nodes, f"{known.n_nodes}{shown}"), *((value, repr(value)) for value in others), (described, described)]
+
+
+def start_from(
+    draws: ChainDraws, before: KnownEdges, known: KnownEdges, n_chains: int, has_strengths: bool
+) -> ChainStart:
+    """The last draws of an earlier fit, with what is known now in place of what was drawn, as the start of chains.
+
+    Where the earlier fit has kept fewer chains than `n_chains`, or counts some of them more than others, chains share a
+    start or take an earlier draw.
+    """
+    n_kept, n_draws = draws.log_likelihood.shape
+    ends = np.cumsum(draws.weight) / draws.weight.sum()
+    chains = np.minimum(np.searchsorted(ends, (np.arange(n_chains) + 0.5) / n_chains), n_kept - 1)
+    # The last draw of a chain first, then earlier ones: by how many equal numbers stand before each.
+    ages = np.arange(n_chains) - np.searchsorted(chains, chains)
+    chosen = chains, n_draws - 1 - ages % n_draws
+    if has_strengths:
+        pairs = free_pairs(known).gather(weight_matrices(draws.strengths[chosen], before))
+    else:
+        pairs = known.space.gather(before.fill(draws.graphs[chosen]))
+    return np.asarray(pairs, dtype=np.float64), draws.theta[chosen], draws.noise_std[chosen]

@@ -19,14 +19,13 @@ from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from .._utils._findings import Finding
 from .._utils._numbers import FloatArray, NumberInterval
 from .._utils._torch import torch_threads
 from ..filters import GraphFilter
 from ..filters._base import with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 from ..samplers import Problem, fit_theta
-from ._base import BaseSystemIdentifier, Experiments, Identification
+from ._base import BaseSystemIdentifier, Experiments, Finding, Identification
 
 __all__ = [
     "PENALTY",
@@ -335,6 +334,6 @@ class EdgeScoreIdentifier(BaseSystemIdentifier):
             noise_std=noise_std,
             diagnostics={"cut": reading.cut, "calibrated": reading.calibrated, **scores.diagnostics},
             weights=weights,
-            findings=(Finding.trouble(scores.warning, ConvergenceWarning),) if scores.warning else (),
+            findings=(Finding.trouble(scores.warning, category=ConvergenceWarning),) if scores.warning else (),
             further={"edge_scores_": scores.matrix, "n_iter_": scores.n_iter},
         )

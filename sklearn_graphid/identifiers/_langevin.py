@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from numbers import Real
+import copy
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-from .._utils._libraries import StrOptions
-from .._utils._numbers import FloatArray, NumberInterval
-from .._utils._torch import resolve_device
+from .._utils._libraries import VERBOSE, StrOptions, announce
+from .._utils._numbers import RANDOM_STATE, SQUARED_IN_SINGLE, FloatArray, NumberInterval
+from .._utils._torch import draw_seeds, resolve_device, torch_threads
 from .._utils._warnings import warn_caller
 from ..graphs import KnownEdges
 from ..graphs._matrices import check_edge_probabilities, read_matrix
 from ..graphs._nodes import Nodes
 from ..priors import ErdosRenyiPrior, FlatPrior, GraphPrior, list_priors, resolve_priors
 from ..priors._trust import Trust, choose_prior, trust_from_known
-from ._posterior import PosteriorIdentifier
+from ..samplers import Kernel, LangevinKernel, MeasurementModel, binary_sweeps, misfit_of, weighted_sweeps
+from ._base import BaseSystemIdentifier, Experiments, Identification
+from ._chains import (
+    ChainDraws,
+    Reader,
+    SamplingTask,
+    batches_of,
+    check_cost,
+    check_same_system,
+    resumed_kernels,
+    run_chains,
+    start_from,
+)
+from ._estimates import SLABS, FitFollower, check_edge_weights, has_callbacks, warn_of_units
+from ._noise import PER_NODE, NoiseLevels, NoiseModel
+from ._posterior import PosteriorIdentifier, result_of, was_stopped
+from ._suspects import WRONG, Kernels, System, is_suspicious, suspect_findings, suspicion_of
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
 
@@ -40,6 +62,11 @@ PAPER_SETTINGS: dict[str, Any] = {
     "point_estimate": "sample",
     "prior_trust": 1.0,
 }
+
+_SMALLEST, _LARGEST = SQUARED_IN_SINGLE
+_SQUARED = NumberInterval(Real, _SMALLEST, _LARGEST, closed="both")
+_POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
+_AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
 class LangevinSystemIdentifier(PosteriorIdentifier):
@@ -224,10 +251,31 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     """
 
     _parameter_constraints = {
-        **PosteriorIdentifier._parameter_constraints,
+        **BaseSystemIdentifier._parameter_constraints,
         "prior": [GraphPrior, FrozenEstimator, StrOptions(set(list_priors())), list, tuple, None],
         "prior_trust": [StrOptions({SAMPLED}), NumberInterval(Real, 0, 1, closed="both")],
+        "edge_weights": [StrOptions(set(SLABS))],
+        "directed": ["boolean"],
+        "noise_std": [_SQUARED, StrOptions({PER_NODE}), "array-like", None],
+        "input_noise_std": [_SQUARED, None],
+        "noise_distribution": [StrOptions({"gaussian", "student-t"})],
+        "fit_intercept": ["boolean"],
+        "n_chains": [_AT_LEAST_ONE],
+        "n_levels": [_AT_LEAST_ONE],
+        "sigma_max": [_SQUARED],
+        "sigma_min": [_SQUARED],
+        "n_steps": [_AT_LEAST_ONE],
+        "step_size": [NumberInterval(Real, 0, None, closed="neither"), None],
+        "temperature": [_POSITIVE],
+        "theta_learning_rate": [_POSITIVE, None],
+        "n_sweeps": [NumberInterval(Integral, 0, None, closed="left")],
+        "point_estimate": [StrOptions({"marginal", "f1", "sample", "best"})],
         "edge_prior": ["array-like", None],
+        "warm_start": ["boolean"],
+        "n_jobs": [NumberInterval(Integral, None, None, closed="neither"), None],
+        "device": [str],
+        "verbose": VERBOSE,
+        "random_state": RANDOM_STATE,
     }
 
     def __init__(
@@ -287,6 +335,149 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self.verbose = verbose
         self.random_state = random_state
 
+    @property
+    def _uses_known_weights(self) -> bool:
+        return SLABS[self.edge_weights] is not None
+
+    def _identify(self, experiments: Experiments) -> Identification:
+        self._check_data(experiments)
+        if self.fit_intercept:
+            experiments = experiments.centred()
+        noise = NoiseModel.read(self.noise_std, self.input_noise_std, experiments.outputs, experiments.known)
+        _check_noise(noise)
+        prior, levels = self._prior_for(experiments.known), noise.at_first()
+        task = SamplingTask(
+            experiments=experiments,
+            prior=prior,
+            evidence=self._evidence_for(experiments.known),
+            kernels=self._kernels(prior, experiments.known.n_unknown, levels.common),
+            noise=levels,
+            device=resolve_device(self.device),
+            edge_weights=self.edge_weights,
+            fit_intercept=self.fit_intercept,
+            noise_distribution=self.noise_distribution,
+        )
+        seconds = check_cost(task, self.n_chains, self.n_jobs)
+        if seconds > 90:  # the first step may take as long
+            announce(self, f"sampling strengths will take about {seconds / 60:.0f} minutes or more.")
+        task = replace(self._from_last_draws(task), trust=self._trust_for(prior, experiments.known))
+        return self._run(task, noise)
+
+    def _from_last_draws(self, task: SamplingTask) -> SamplingTask:
+        """The task of going on from the draws of the fit before, where it asked for no more than this one."""
+        if not self.warm_start:
+            return task
+        if not resumed_kernels(task.kernels):
+            raise ValueError(
+                f"warm_start=True with n_sweeps={self.n_sweeps!r}; expected at least 1: sweeps go on from the draws of "
+                f"the last fit, while annealing forgets them."
+            )
+        if not hasattr(self, "_draws"):
+            return task
+        check_same_system(self._task, task)
+        data, before = task.experiments, self._task.experiments
+        # Draws given more evidence are narrower than the posterior, and chains that start there take long to spread.
+        if data.n_measured < before.n_measured or (before.known.mask & ~data.known.mask).any():
+            return task
+        start = start_from(self._draws, before.known, data.known, self.n_chains, task.has_strengths)
+        return replace(task, start=start, kernels=resumed_kernels(task.kernels))
+
+    def _kernels(self, prior: GraphPrior, n_unknown: int, noise_std: float | None) -> tuple[Kernel, ...]:
+        """Annealed Langevin dynamics, then sweeps over binary graphs; or sweeps for edges that have strengths.
+
+        `noise_std` is the common noise level, None where it is to be sampled.
+        """
+        sigmas, slab = prior.nearest_sigmas(self._sigmas()), SLABS[self.edge_weights]
+        # Langevin dynamics know of no outliers, which they take for noise where the noise level is free.
+        langevin = LangevinKernel(
+            sigmas,
+            self.n_steps,
+            step_size=self.step_size,
+            temperature=self.temperature,
+            theta_learning_rate=self.theta_learning_rate,
+            noise_std=noise_std if self.noise_distribution == "gaussian" else None,
+            slab=slab,
+        )
+        if not self.n_sweeps:
+            return (langevin,)
+        # Where the pairs outside a part are known, noise has nothing left to decide, and the most of it moves best.
+        sigma = sigmas[0] if prior.conditions_on_known else sigmas[-1]
+        common: dict[str, Any] = {"noise_std": noise_std, "has_independent_pairs": prior.has_independent_pairs}
+        n_parts = _n_parts(prior, n_unknown)
+        if slab is not None:
+            return langevin, weighted_sweeps(self.n_sweeps, sigma, slab, n_parts, **common)
+        sweeps = binary_sweeps(
+            self.n_sweeps,
+            sigma,
+            n_parts,
+            # A swap asks the prior three times, which is cheap where pairs are independent, and dear for a network.
+            n_swaps=4 if prior.has_independent_pairs else 1,
+            temperature=self.temperature,
+            measurements=MeasurementModel(self.fit_intercept, self.noise_distribution == "student-t"),
+            **common,
+        )
+        return langevin, sweeps
+
+    def _kernels_at_fit(self) -> Kernels:
+        """The kernels where the noise level is sampled; parameters may have been changed since the fit."""
+        return partial(copy.copy(self).set_params(**self._params_at_fit)._kernels, noise_std=None)
+
+    def _sigmas(self) -> tuple[float, ...]:
+        if self.sigma_min > self.sigma_max:
+            raise ValueError(
+                f"sigma_min={self.sigma_min!r} is above sigma_max={self.sigma_max!r}; expected the smaller one."
+            )
+        largest_step, most = (self.step_size or 0.0) * (self.sigma_max / self.sigma_min) ** 2, 1e38
+        if largest_step > most:
+            raise ValueError(
+                f"step_size={self.step_size!r} makes a step of {largest_step:.3g} at the largest annealing level; "
+                f"expected at most {most:g}, beyond which single precision overflows."
+            )
+        return tuple(float(sigma) for sigma in np.linspace(self.sigma_max, self.sigma_min, self.n_levels))
+
+    def _check_data(self, experiments: Experiments) -> None:
+        """Raise ValueError where data and settings do not go together."""
+        for name, values in (("X", experiments.inputs), ("Y", experiments.outputs)):
+            largest = float(np.nanmax(np.abs(values), initial=0.0))
+            if largest and not _SMALLEST <= largest <= _LARGEST:
+                raise ValueError(
+                    f"{name} has values of up to {largest:.3g}, which single precision cannot square; expected a unit "
+                    f"in which they are between {_SMALLEST:g} and {_LARGEST:g}."
+                )
+        check_edge_weights(self.edge_weights, experiments.known, experiments.filter)
+        if self._uses_known_weights and experiments.known.directed:
+            warn_of_units(experiments)
+        is_measured, is_gaussian = ~np.isnan(experiments.outputs), self.noise_distribution == "gaussian"
+        if self.fit_intercept and is_measured.sum(0).max() < 2:
+            raise ValueError(
+                f"fit_intercept=True with {len(is_measured)} experiment(s); expected at least 2 outputs of some node, "
+                f"as an offset explains a single one whatever the graph is."
+            )
+        if not is_gaussian and not self.n_sweeps:
+            raise ValueError(
+                f"noise_distribution={self.noise_distribution!r} with n_sweeps=0; expected at least 1 sweep, as sweeps "
+                f"find the outliers."
+            )
+        if not self._uses_known_weights:
+            return
+        kind = f"with edge_weights={self.edge_weights!r}"
+        if not is_gaussian:
+            raise ValueError(
+                f"noise_distribution={self.noise_distribution!r} {kind}; expected 'gaussian', or edge_weights='binary'."
+            )
+        if self.fit_intercept and (is_measured.any(0) & ~is_measured.all(0)).any():
+            raise ValueError(
+                f"fit_intercept=True {kind} and outputs that were measured in some experiments only; expected all "
+                f"outputs of a node or none, or edge_weights='binary'."
+            )
+        if not self.n_sweeps:
+            raise ValueError(
+                f"n_sweeps=0 {kind}; expected at least 1, as strengths are sampled by sweeps, and Langevin dynamics "
+                f"alone only prepare them."
+            )
+        if self.temperature != 1:
+            raise ValueError(f"temperature={self.temperature!r} {kind}; expected 1, or edge_weights='binary'.")
+
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
         if self.prior is None:
             return ErdosRenyiPrior()
@@ -318,6 +509,108 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         # Probabilities of 0 and 1 are clipped, so that the odds stay finite; pairs that are known go into known_mask.
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
+
+    def _run(self, task: SamplingTask, noise: NoiseModel) -> Identification:
+        """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
+        data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
+        n_fits = 1 + noise.needs_two_fits + (task.has_strengths and noise.given is None)
+        root = self._init_callback_context(max_subtasks=n_fits * len(batches), sequential_subtasks=False)
+        root.call_on_fit_task_begin(estimator=self, **data)
+        result, is_enough = self._run_once(task, batches, root, first_id=0)
+        if noise.needs_two_fits and not is_enough:
+            system = result.matrix, result.further["theta_refitted_"]
+            response = task.predict(*system, np.eye(len(result.adjacency)))
+            task = self._with_noise(task, noise.after(task.experiments.outputs - task.predict(*system), response))
+            result, is_enough = self._run_once(task, batches, root, first_id=len(batches))
+        if task.has_strengths and task.noise.common is None and not is_enough:
+            levels = _with_misfit(result, task)
+            if levels.misfit > 1:
+                task = self._with_noise(task, levels)
+                result, is_enough = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
+        if self.n_sweeps and not is_enough:
+            result = self._with_suspects(result, task)
+        root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=result.attributes(task.experiments))
+        return result
+
+    def _with_noise(self, task: SamplingTask, levels: NoiseLevels) -> SamplingTask:
+        kernels = self._kernels(task.prior, task.experiments.known.n_unknown, levels.common)
+        return replace(task, noise=levels, kernels=kernels if task.start is None else resumed_kernels(kernels))
+
+    def _run_once(
+        self, task: SamplingTask, batches: Sequence[Sequence[int]], root: Any, first_id: int
+    ) -> tuple[Identification, bool]:
+        """Run the chains once; whether a callback has asked to stop."""
+        experiments, draws, is_enough = task.experiments, list[ChainDraws](), False
+
+        def attributes() -> dict[str, Any] | None:
+            if not any(batch.are_finite().any() for batch in draws):
+                return None
+            return result_of(draws, task, self.point_estimate).attributes(experiments)
+
+        contexts = [
+            root.subcontext(task_name="batch of chains", task_id=first_id + place, max_subtasks=task.n_steps)
+            for place in range(len(batches))
+        ]
+        for context in contexts:
+            context.call_on_fit_task_begin(estimator=self, **experiments.given)
+        readers: list[Reader | None] = [None] * len(batches)
+        if has_callbacks(self):
+            readers = [FitFollower(self, context, experiments, "step", task.noise.relative) for context in contexts]
+        with closing(run_chains(task, batches, self.n_jobs, readers)) as running:
+            for context, batch in zip(contexts, running, strict=False):
+                draws.append(batch)
+                is_enough = context.call_on_fit_task_end(
+                    estimator=self, **experiments.given, reconstruction_attributes=attributes
+                )
+                is_enough = is_enough or was_stopped(batch, task)
+                if is_enough:  # fewer chains are still chains
+                    break
+        return result_of(draws, task, self.point_estimate), is_enough
+
+    def _with_suspects(self, result: Identification, task: SamplingTask) -> Identification:
+        """The result with a warning of known pairs that are wrong, where something is amiss and this is why."""
+        known, on_fit = task.experiments.known, result.further["_findings_on_fit"]
+        if not known.known_pairs().n_free:
+            return result
+        system = System.of(result.attributes(task.experiments), task)
+        if not on_fit and not is_suspicious(system):
+            return result
+        suspicion = suspicion_of(system, partial(self._kernels, noise_std=None), WRONG, self.n_jobs)
+        if suspicion is None:  # chains that diverge say nothing
+            return result
+        findings = result.findings
+        if warning := suspect_findings(*suspicion, known, self.node_names_):
+            findings = (*warning, *(finding for finding in findings if finding not in on_fit))
+        return replace(result, findings=findings, further=result.further | {"_log_odds_wrong": suspicion[0]})
+
+
+def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
+    """Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known."""
+    if not prior.conditions_on_known:
+        return 1
+    if prior.has_independent_pairs:
+        return 2  # exact with any number
+    return max(2, n_unknown) if n_unknown <= 20 else 5  # with as many parts as pairs, the sweeps are exact
+
+
+def _with_misfit(result: Identification, task: SamplingTask) -> NoiseLevels:
+    """The noise levels at which known non-edges look like non-edges."""
+    problem = task.without_copies().problem(torch.float64)
+    weights, theta = task.tensor(result.matrix), task.tensor(result.further["theta_refitted_"])
+    with torch.no_grad(), torch_threads(1):
+        misfit = misfit_of(problem, problem.gather(weights), theta)
+    level = float(np.sqrt(misfit.variance * misfit.factor))
+    return NoiseLevels(level, task.noise.relative, misfit.factor, misfit.n_free)
+
+
+def _check_noise(noise: NoiseModel) -> None:
+    levels = np.empty(0) if noise.given is None else noise.given
+    wrong = levels[~((levels >= _SMALLEST) & (levels <= _LARGEST))]
+    if len(wrong):
+        raise ValueError(
+            f"noise_std holds the value {wrong[0]:g}; expected numbers between {_SMALLEST:g} and {_LARGEST:g}, one for "
+            f"each node."
+        )
 
 
 def _check_prior(prior: GraphPrior, known: KnownEdges, is_one_of_several: bool) -> None:

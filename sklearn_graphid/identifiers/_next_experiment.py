@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,42 +26,16 @@ from ..filters import GraphFilter
 from ..graphs import KnownEdges
 from ..graphs._matrices import as_numbers
 from ..graphs._nodes import Nodes, check_node_values, unless_numbers
+from ._chains import ChainDraws
+from ._estimates import weight_matrices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NextExperimentMixin", "SystemDraws", "responses_of"]
-
-# More draws tell an input's worth no better. Fewer are used where their responses would hold more numbers than this.
-_MOST_DRAWS, _FEWEST_DRAWS = 200, 16
-_MOST_NUMBERS = 2**25
+__all__ = ["NextExperimentMixin"]
 
 
-class SystemDraws(NamedTuple):
-    """Draws of a system from its posterior, all of the same weight, in the order of the chains."""
-
-    matrices: FloatArray  # (draws, nodes, nodes), adjacency matrices or strengths
-    theta: FloatArray  # (draws, parameters)
-    noise_std: FloatArray  # (nodes,) at which outputs are measured
-
-
-def responses_of(draws: SystemDraws, filter: GraphFilter, outputs: npt.NDArray[np.intp]) -> FloatArray:
-    """What draws of a system give at some nodes for an input of one at each node: (draws, nodes, outputs)."""
-    n_nodes = draws.matrices.shape[1]
-    most = int(np.clip(_MOST_NUMBERS // (n_nodes * max(1, len(outputs))), _FEWEST_DRAWS, _MOST_DRAWS))
-    chosen = np.unique(np.linspace(0, len(draws.theta) - 1, min(most, len(draws.theta))).round().astype(int))
-    unit = torch.eye(n_nodes, dtype=torch.float64)
-    parts = []
-    with torch.no_grad(), torch_threads(1):
-        for part in np.array_split(chosen, -(-len(chosen) // _FEWEST_DRAWS)):
-            matrices, theta = (torch.tensor(values[part], dtype=torch.float64) for values in draws[:2])
-            parts.append(filter.apply(matrices, theta, unit).numpy()[:, :, outputs])
-    responses = np.concatenate(parts)
-    # A draw whose outputs are infinite says nothing of what to measure.
-    return np.asarray(responses[np.isfinite(responses).all(axis=(1, 2))])
-
-
-class NextExperimentMixin(ABC):
+class NextExperimentMixin:
     """Suggestions of what to measure next, for identifiers that draw from a posterior."""
 
     filter_: GraphFilter
@@ -70,15 +43,13 @@ class NextExperimentMixin(ABC):
     node_names_: list[Any]
     edge_probabilities_: FloatArray
     _nodes_of_inputs: Nodes
+    noise_std_: float
+    noise_std_samples_: FloatArray
+    noise_std_per_node_: FloatArray
+    diagnostics_: dict[str, Any]
+    _draws: ChainDraws
+    _edge_weights: FloatArray | None
     _measured_nodes: npt.NDArray[np.intp]
-
-    @abstractmethod
-    def _system_draws(self) -> SystemDraws:
-        """Draws of the whole system."""
-
-    @abstractmethod
-    def _graph_draws(self) -> tuple[npt.NDArray[np.int8], FloatArray]:
-        """Graphs (chains, draws, unknown pairs), and how much each chain counts."""
 
     def suggest_inputs(
         self,
@@ -137,14 +108,19 @@ class NextExperimentMixin(ABC):
         (2, 6)
         """
         check_is_fitted(self)
-        draws = self._system_draws()
         n_inputs = check_integer(n_inputs, "n_inputs", low=1)
-        if candidates is not None:
-            rows = self._check_candidates(candidates, n_inputs)
-            chosen = choose_candidates(self._deviations(draws, observed), n_inputs, rows)
-            return self._as_inputs(rows[chosen], _index_of(candidates, chosen))
-        box, rng = _check_box(low, high, max_nonzero, self.node_names_), check_random_state(random_state)
-        return self._as_inputs(choose_inputs(self._deviations(draws, observed), n_inputs, box, rng))
+        if candidates is None:
+            box, rng = _check_box(low, high, max_nonzero, self.node_names_), check_random_state(random_state)
+            return self._as_inputs(choose_inputs(self._deviations(observed), n_inputs, box, rng))
+        rows = self._inputs_by_name(candidates, "candidates")
+        if n_inputs > len(rows):
+            raise ValueError(
+                f"n_inputs={n_inputs} but candidates has {len(rows)} rows, of which each is chosen once at most; "
+                f"expected at most {len(rows)}. Repeat rows that may be repeated."
+            )
+        chosen = choose_candidates(self._deviations(observed), n_inputs, rows)
+        index = getattr(candidates, "index", None)
+        return self._as_inputs(rows[chosen], chosen if index is None or callable(index) else index[chosen])
 
     def information_gain(self, X: Any, *, observed: Any = None) -> FloatArray:
         """Compute how informative each input would be about graph and parameters, one experiment at a time.
@@ -182,13 +158,11 @@ class NextExperimentMixin(ABC):
         True
         """
         check_is_fitted(self)
-        draws = self._system_draws()
-        return gaussian_information(self._deviations(draws, observed), self._inputs_by_name(X, "X"))
+        return gaussian_information(self._deviations(observed), self._inputs_by_name(X, "X"))
 
     def _information_by_node(self, amplitude: float, observed: Any = None) -> FloatArray:
         """The information (nodes,) of an input of this size at each node alone."""
-        deviations = self._deviations(self._system_draws(), observed)
-        return gaussian_information(deviations, amplitude * np.eye(deviations.shape[1]))
+        return gaussian_information(self._deviations(observed), amplitude * np.eye(self.known_edges_.n_nodes))
 
     def suggest_pairs(self, n_pairs: int = 10) -> pd.DataFrame:
         """Suggest the pairs that are most worth checking by hand.
@@ -222,42 +196,55 @@ class NextExperimentMixin(ABC):
         ['source', 'target', 'probability', 'entropy', 'about_others', 'information']
         """
         check_is_fitted(self)
-        graphs, weight = self._graph_draws()
         n_pairs = check_integer(n_pairs, "n_pairs", low=1)
-        _check_several(graphs.shape[0] * graphs.shape[1], "a pair tells about others")
+        _check_several(self._draws.log_likelihood.size, "a pair tells about others")
         require_pandas("suggest_pairs")
         import pandas as pd
 
         space = self.known_edges_.space
         # Not of the draws' frequencies: probabilities are means of odds, and more accurate.
-        entropy = entropy_of(space.gather(self.edge_probabilities_))
-        about_others = pair_information(graphs, weight)
-        order = np.argsort(-(entropy + about_others), kind="stable")[:n_pairs]
-        ends = {"source": space.sources_and_targets()[0], "target": space.sources_and_targets()[1]}
-        table: dict[str, Any] = {name: [self.node_names_[node] for node in end[order]] for name, end in ends.items()}
-        table["probability"] = space.gather(self.edge_probabilities_)[order]
-        table |= {"entropy": entropy[order], "about_others": about_others[order]}
+        probability = space.gather(self.edge_probabilities_)
+        sources, targets = ([self.node_names_[node] for node in ends] for ends in space.sources_and_targets())
+        table = pd.DataFrame(
+            {
+                "source": sources,
+                "target": targets,
+                "probability": probability,
+                "entropy": entropy_of(probability),
+                "about_others": pair_information(self._draws.graphs, self._draws.weight),
+            }
+        )
         table["information"] = table["entropy"] + table["about_others"]
-        return pd.DataFrame(table)
+        return table.sort_values("information", ascending=False, kind="stable", ignore_index=True)[:n_pairs]
 
-    def _deviations(self, draws: SystemDraws, observed: Any) -> FloatArray:
-        outputs = self._measured_nodes
+    def _deviations(self, observed: Any) -> FloatArray:
+        """Deviations (draws, nodes, outputs) of the responses of drawn systems, see `sklearn_graphid.design`."""
+        draws, known, outputs = self._draws, self.known_edges_, self._measured_nodes
         if observed is not None:
             nodes = Nodes(unless_numbers(tuple(self.node_names_)), "X")
             expected = "a list of nodes, by their numbers or by the names of X's columns"
-            outputs = nodes.numbers_of(observed, "observed", draws.matrices.shape[1], expected)
-        responses = responses_of(draws, self.filter_, outputs)
+            outputs = nodes.numbers_of(observed, "observed", known.n_nodes, expected)
+        theta = draws.pooled(draws.theta)
+        # More than 200 draws tell an input's worth no better. Fewer are used where responses would hold many numbers.
+        fewest, most = 16, 200
+        n_used = int(np.clip(2**25 // (known.n_nodes * max(1, len(outputs))), fewest, most))
+        chosen = np.unique(np.linspace(0, len(theta) - 1, min(n_used, len(theta))).round().astype(int))
+        if self._edge_weights is None:
+            matrices = known.fill(draws.pooled(draws.graphs)[chosen])
+        else:
+            matrices = weight_matrices(draws.pooled(draws.strengths)[chosen], known)
+        stacks = (torch.tensor(part, dtype=torch.float64).split(fewest) for part in (matrices, theta[chosen]))
+        unit = torch.eye(known.n_nodes, dtype=torch.float64)
+        with torch.no_grad(), torch_threads(1):
+            applied = [self.filter_.apply(some, of_each, unit) for some, of_each in zip(*stacks, strict=True)]
+        responses = torch.cat(applied).numpy()[:, :, outputs]
+        # A draw whose outputs are infinite says nothing of what to measure.
+        responses = responses[np.isfinite(responses).all(axis=(1, 2))]
         _check_several(len(responses), "an input tells")
-        return deviations_of(responses, draws.noise_std[outputs])
-
-    def _check_candidates(self, candidates: Any, n_inputs: int) -> FloatArray:
-        rows = self._inputs_by_name(candidates, "candidates")
-        if n_inputs > len(rows):
-            raise ValueError(
-                f"n_inputs={n_inputs} but candidates has {len(rows)} rows, of which each is chosen once at most; "
-                f"expected at most {len(rows)}. Repeat rows that may be repeated."
-            )
-        return rows
+        # Where the noise level is uncertain, precisions are averaged: what an output tells is proportional to them.
+        # What the model cannot explain has been counted as noise by the fit, and is here.
+        level = np.mean(self.noise_std_samples_**-2.0) ** -0.5 * np.sqrt(self.diagnostics_.get("misfit", 1.0))
+        return deviations_of(responses, (level * self.noise_std_per_node_ / self.noise_std_)[outputs])
 
     def _inputs_by_name(self, X: Any, argument: str) -> FloatArray:
         """Inputs (inputs, nodes), with columns that have names in the order of X at fit."""
@@ -277,11 +264,6 @@ class NextExperimentMixin(ABC):
         import pandas as pd
 
         return pd.DataFrame(inputs, columns=list(names), index=index)
-
-
-def _index_of(candidates: Any, chosen: npt.NDArray[np.intp]) -> Any:
-    index = getattr(candidates, "index", None)
-    return chosen if index is None or callable(index) else index[chosen]
 
 
 def _check_several(n_draws: int, what: str) -> None:

@@ -158,12 +158,10 @@ class PredictiveCheckDisplay:
         PredictiveCheckDisplay
             The display.
         """
-        from ..identifiers._predictive import draw_predictions
-
         fitted_attributes(cls.__name__, estimator, "filter_", "theta_", "noise_std_")
         n_draws = check_integer(n_draws, "n_draws", low=1)
         outputs, _ = outputs_and_predictions(estimator, X, Y)
-        draws = draw_predictions(estimator, estimator._validate_new_inputs(X), n_draws, random_state)
+        draws = estimator._predict_draws(estimator._validate_new_inputs(X), n_draws, random_state)
         names = [estimator.node_names_[node] for node in estimator._output_nodes]
         return cls.from_predictions(outputs, *draws, node_names=names, ax=ax, **plot_options)
 

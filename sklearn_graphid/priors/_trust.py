@@ -26,7 +26,6 @@ from scipy.special import log_expit, logit, logsumexp
 from torch import Tensor
 from torch.nn import functional
 
-from .._utils._findings import Finding
 from .._utils._numbers import FloatArray
 from .._utils._torch import seeded_generator, torch_threads
 from ..graphs import EdgeSpace, KnownEdges, one_entry_per_pair
@@ -48,7 +47,6 @@ __all__ = [
     "hidden_folds",
     "known_density",
     "surprise",
-    "trust_findings",
     "trust_from_known",
 ]
 
@@ -167,22 +165,6 @@ def trust_from_known(prior: GraphPrior, known: KnownEdges, device: torch.device)
         log_odds = density + values[:, None] * (held_out_log_odds(prior, known, device) - density)
         log_weight = log_weight + _log_likelihood(log_odds, known)
     return Trust(values, log_weight - logsumexp(log_weight))
-
-
-def trust_findings(prior_trust: float, trust: Trust | None) -> list[Finding]:
-    """A warning if trust in the prior was sampled, and its posterior mean came out low; None: it was not sampled."""
-    # A prior that half of its log-odds would serve better is not what the user took it for.
-    if trust is None or len(trust.values) == 1 or prior_trust >= 0.5:
-        return []
-    reason = "the prior does not fit this graph and was discounted"
-    return [
-        Finding.trouble(
-            f"{reason}: its estimated trust is {prior_trust:.2f}, where 1 is full trust and 0 is none. Use a prior "
-            f"that was trained on graphs of this kind, or prior=None. With prior_trust=1.0 it is used in full.",
-            UserWarning,
-            f"{reason} (see prior_trust_); use another prior, or None.",
-        )
-    ]
 
 
 def choose_prior(priors: Sequence[GraphPrior], known: KnownEdges, device: torch.device) -> GraphPrior:

@@ -15,11 +15,11 @@ from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_target, write_atomically
-from .._utils._findings import Finding
 from .._utils._libraries import require_matplotlib
 from .._utils._numbers import FloatArray
 from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace
+from ..identifiers._base import Finding
 from ..plotting._names import shortened
 from ..priors import GraphPriorScore
 from ..priors._trust import deviations_in_words

@@ -125,14 +125,13 @@ def _draw_traces(estimator: BaseSystemIdentifier) -> Figure:
 
 
 def _draw_residuals(estimator: BaseSystemIdentifier, labels: Sequence[str], level: float) -> PredictiveCheckDisplay:
-    from ..identifiers._predictive import draw_predictions
     from ..plotting import PredictiveCheckDisplay
 
     inputs, outputs = estimator._data_at_fit
     _, axes = _new_figure(7.6, 4.2)
     return PredictiveCheckDisplay.from_predictions(
         outputs,
-        *draw_predictions(estimator, inputs, 50, random_state=0),  # more draws would hardly move the bands
+        *estimator._predict_draws(inputs, 50, random_state=0),  # more draws would hardly move the bands
         node_names=[labels[node] for node in estimator._output_nodes],
         ax=axes,
         kind="residuals",

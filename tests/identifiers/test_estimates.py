@@ -22,7 +22,7 @@ from sklearn_graphid import (
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import CallableFilter, HeatDiffusionFilter, PolynomialFilter
 from sklearn_graphid.identifiers._estimates import central_interval, refit_theta
-from sklearn_graphid.identifiers._mixing import mixing_findings
+from sklearn_graphid.identifiers._findings import mixing_findings
 from sklearn_graphid.samplers import Problem, weights_of_chains
 
 SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0}

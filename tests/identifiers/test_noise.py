@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn_graphid import KnownEdges, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
-from sklearn_graphid.identifiers._fit_quality import residual_dependence
+from sklearn_graphid.identifiers._findings import residual_dependence
 from sklearn_graphid.identifiers._noise import NoiseModel, usual_and_own
 from sklearn_graphid.samplers import ChainState, Problem
 from sklearn_graphid.samplers._langevin import largest_curvature

@@ -16,8 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_graphid import PAPER_SETTINGS, KnownEdges, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter
-from sklearn_graphid.identifiers._draws import ChainDraws
-from sklearn_graphid.identifiers._resume import start_from
+from sklearn_graphid.identifiers._chains import ChainDraws, start_from
 
 SHORT = {"n_chains": 4, "n_levels": 2, "n_steps": 2, "n_sweeps": 10, "random_state": 0, "warm_start": True}
 RING = nx.to_numpy_array(nx.cycle_graph(8))
@@ -59,28 +58,28 @@ def make_draws(graphs, weight):
 def test_chains_start_from_the_last_draws():
     graphs = np.random.default_rng(0).integers(2, size=(3, 4, 6))
     nothing = KnownEdges.nothing(4)
-    start = start_from(make_draws(graphs, [1 / 3] * 3), nothing, nothing, n_chains=3, has_strengths=False)
-    np.testing.assert_array_equal(start.pairs, graphs[:, -1])
-    np.testing.assert_array_equal(start.theta[:, 0], [0, 1, 2])
-    np.testing.assert_array_equal(start.noise_std, [3, 3, 3])
+    pairs, theta, noise = start_from(make_draws(graphs, [1 / 3] * 3), nothing, nothing, n_chains=3, has_strengths=False)
+    np.testing.assert_array_equal(pairs, graphs[:, -1])
+    np.testing.assert_array_equal(theta[:, 0], [0, 1, 2])
+    np.testing.assert_array_equal(noise, [3, 3, 3])
 
 
 def test_more_chains_take_earlier_draws_and_weights_count():
     graphs = np.random.default_rng(0).integers(2, size=(2, 4, 6))
     nothing = KnownEdges.nothing(4)
-    start = start_from(make_draws(graphs, [0.75, 0.25]), nothing, nothing, n_chains=4, has_strengths=False)
-    np.testing.assert_array_equal(start.theta[:, 0], [0, 0, 0, 1])
-    np.testing.assert_array_equal(start.noise_std, [3, 2, 1, 3])
+    _, theta, noise = start_from(make_draws(graphs, [0.75, 0.25]), nothing, nothing, n_chains=4, has_strengths=False)
+    np.testing.assert_array_equal(theta[:, 0], [0, 0, 0, 1])
+    np.testing.assert_array_equal(noise, [3, 2, 1, 3])
 
 
 def test_what_is_known_now_takes_the_place_of_what_was_drawn():
     nothing, graphs = KnownEdges.nothing(3), np.ones((1, 1, 3))
     partial = np.array([[0, 0, np.nan], [0, 0, np.nan], [np.nan, np.nan, 0]])
     now = KnownEdges.from_array(partial)
-    start = start_from(make_draws(graphs, [1.0]), nothing, now, n_chains=1, has_strengths=False)
-    np.testing.assert_array_equal(start.pairs, [[1, 1]])  # pairs (0, 2) and (1, 2); (0, 1) is known to be none
-    back = start_from(make_draws(np.ones((1, 1, 2)), [1.0]), now, nothing, n_chains=1, has_strengths=False)
-    np.testing.assert_array_equal(back.pairs, [[0, 1, 1]])
+    pairs, *_ = start_from(make_draws(graphs, [1.0]), nothing, now, n_chains=1, has_strengths=False)
+    np.testing.assert_array_equal(pairs, [[1, 1]])  # pairs (0, 2) and (1, 2); (0, 1) is known to be none
+    back, *_ = start_from(make_draws(np.ones((1, 1, 2)), [1.0]), now, nothing, n_chains=1, has_strengths=False)
+    np.testing.assert_array_equal(back, [[0, 1, 1]])
 
 
 def test_one_more_experiment_takes_fewer_steps_and_finds_the_graph(data):

@@ -17,7 +17,6 @@ from sklearn.linear_model import LinearRegression
 
 from sklearn_graphid import AdamSystemIdentifier, KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
-from sklearn_graphid.identifiers._predictive import draw_predictions
 from sklearn_graphid.plotting import PredictiveCheckDisplay
 
 RNG = np.random.default_rng(0)
@@ -111,18 +110,18 @@ def test_the_band_holds_what_is_uncertain_of_theta():
 
 def test_draws_are_those_of_sample_with_their_own_noise(identifier, system):
     X = system[1]
-    draws = draw_predictions(identifier, X, 9, random_state=3)
+    outputs, noise_std = identifier._predict_draws(X, 9, random_state=3)
     kept = identifier._draws
-    for mean, levels in zip(draws.means, draws.noise_std, strict=True):
+    for mean, levels in zip(outputs, noise_std, strict=True):
         chain, draw = np.argwhere(np.isclose(kept.noise_std, levels[0], rtol=1e-12))[0]
         graph = torch.tensor(identifier.known_edges_.fill(kept.graphs[chain, draw]))
         theta = torch.tensor(kept.theta[chain, draw], dtype=torch.float64)
         expected = identifier.filter_.apply(graph[None], theta[None], torch.tensor(X))[0]
         np.testing.assert_allclose(mean, expected)
         assert np.ptp(levels) == 0
-    assert len(np.unique(draws.noise_std[:, 0])) == 9
-    more = draw_predictions(identifier, X, 10_000, random_state=3)
-    assert len(more.means) == kept.log_likelihood.size
+    assert len(np.unique(noise_std[:, 0])) == 9
+    more, _ = identifier._predict_draws(X, 10_000, random_state=3)
+    assert len(more) == kept.log_likelihood.size
 
 
 def test_a_point_estimate_has_the_band_of_the_noise(optimizer, system):

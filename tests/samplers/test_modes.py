@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from sklearn_graphid.identifiers._draws import ChainDraws
+from sklearn_graphid.identifiers._chains import ChainDraws
 from sklearn_graphid.samplers import modes_of, weights_of_chains
 
 N_PAIRS, N_DRAWS = 8, 10
