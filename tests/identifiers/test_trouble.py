@@ -19,8 +19,7 @@ from sklearn_graphid.filters import CallableFilter
 
 @pytest.mark.parametrize("filter", ["polynomial", "heat", "arma"])
 @pytest.mark.parametrize("cls", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
-@pytest.mark.parametrize("step_size", [1.0, 1e8, 1e35])
-@pytest.mark.parametrize("learning_rate", [None, 10.0])
+@pytest.mark.parametrize(("step_size", "learning_rate"), [(1.0, 10.0), (1e8, None), (1e35, None), (1e35, 10.0)])
 def test_huge_steps_never_give_nan(cls, filter, step_size, learning_rate, ring_known, ring_experiments):
     settings = {**BRIEF_LANGEVIN, "n_steps": 5, "n_chains": 4}
     identifier = cls(filter, step_size=step_size, theta_learning_rate=learning_rate, random_state=0, **settings)

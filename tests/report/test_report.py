@@ -207,8 +207,8 @@ def test_a_prior_that_does_not_fit_is_told_of_where_the_fit_warns(shipped, netwo
     ids=["adam", "ridge", "sampled"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_weights_are_not_called_probabilities(identifier, kind, ring_known, ring_experiments, tmp_path):
-    page = report_of(identifier.fit(*ring_experiments, ring_known), tmp_path)
+def test_weights_are_not_called_probabilities(identifier, kind, ring, ring_experiments, tmp_path):
+    page = report_of(identifier.fit(*ring_experiments, hide_edges(ring, 0.5, random_state=0)), tmp_path)
     listed = page.tables.get("edges") or page.tables["uncertain"]  # no table where no edge was inferred
     assert listed[0][2] == kind
     assert ("They are weights, not probabilities." in page.text) == (kind == "Weight")
