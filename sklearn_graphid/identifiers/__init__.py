@@ -5,12 +5,10 @@ from __future__ import annotations
 from ._adam import AdamSystemIdentifier
 from ._base import BaseSystemIdentifier, Experiments, Identification
 from ._edge_scores import EdgeScoreIdentifier, EdgeScores
-from ._graphical_lasso import GraphicalLassoIdentifier
 from ._langevin import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from ._least_squares import ConstrainedLeastSquaresIdentifier
-from ._ridge import RidgeSystemIdentifier
-from ._robust import RobustFilterIdentifier
-from ._smooth import SmoothSignalIdentifier
+from ._outputs_alone import GraphicalLassoIdentifier, SmoothSignalIdentifier
+from ._process_matrix import RidgeSystemIdentifier, RobustFilterIdentifier
 
 __all__ = [
     "PAPER_SETTINGS",

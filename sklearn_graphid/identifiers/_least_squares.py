@@ -36,17 +36,13 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
     """Identify a graph by least squares in the strengths of its edges.
 
     If outputs are a polynomial of order one, Y = theta_0 X + theta_1 X S, or a steady state, Y L = X, there is one
-    equation for every output, and it is linear in the strengths of the edges. The strengths are fitted by least
-    squares, with non-negative strengths unless `edge_weights="signed"`; pairs that are known to have no edge are left
-    out. A pair is an edge if its strength is large. What "large" means is learned from known pairs that are hidden from
-    the fit, a fifth at a time.
+    equation for every output, linear in the strengths of the edges. A pair is an edge if its fitted strength is large.
 
-    In a steady state, the strengths are multiplied by the noisy outputs, so much noise makes the estimated strengths
-    too small. The error of an equation is the noise times the Laplacian, which is larger at nodes with strong edges;
-    therefore the equations are reweighted with the Laplacian found so far (`n_reweightings`). An equation needs the
-    outputs of a node and of all its possible neighbours, so missing outputs may leave few equations.
+    In a steady state, much noise makes the strengths too small, as they are multiplied by the noisy outputs. Equations
+    are reweighted by the inverse of the last Laplacian, since noise counts more at nodes with strong edges. An equation
+    needs the outputs of a node and of all its possible neighbours, so missing outputs may leave few equations.
 
-    Further parameters and attributes are those of `EdgeScoreIdentifier`.
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
 
     Parameters
     ----------
@@ -54,31 +50,27 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
         A `SteadyStateFilter`, or a `PolynomialFilter` of order one of the adjacency matrix or the Laplacian, without
         `fixed` parameters.
     edge_weights : {"positive", "signed"}, default="positive"
-        Whether strengths are positive or may have either sign; with "signed", edges are chosen by absolute value.
+        Whether strengths are positive or may have either sign.
     n_reweightings : int, default=3
-        Number of times that the equations of a steady state are weighted by the inverse of the last Laplacian and
-        solved again. 0 is plain least squares, which is also used with missing outputs, with a leak and with signed
-        strengths.
+        Number of times that the equations of a steady state are reweighted and solved again; 0 with missing outputs,
+        with a leak and with signed strengths.
 
     Attributes
     ----------
     edge_scores_ : ndarray of shape (n_nodes, n_nodes)
-        Absolute values of the strengths, for inputs and outputs of unit mean square. The strengths of known pairs come
-        from the fit in which they were hidden.
+        Absolute values of the strengths, for inputs and outputs of unit mean square; for a known pair, from a fit in
+        which it is hidden with a fifth of the known pairs.
     weights_ : ndarray of shape (n_nodes, n_nodes)
-        Strengths in the units of the data, from a fit that uses all known pairs. In a steady state, X is Y times their
-        Laplacian; otherwise Y is X times their matrix or Laplacian, plus a multiple of X. They are 0 for pairs without
-        an edge; a known edge whose fitted strength is zero gets the median of the others.
+        Strengths in the units of the data, from a fit that uses all known pairs: in a steady state, X is Y times their
+        Laplacian; otherwise Y is X times their matrix or Laplacian, plus a multiple of X. A known edge whose fitted
+        strength is zero gets the median of the others.
 
     See Also
     --------
     RidgeSystemIdentifier : Fits a matrix that need not be that of a graph.
-    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     Examples
     --------
-    Voltages in a ring of resistors:
-
     >>> import networkx as nx
     >>> from sklearn_graphid import ConstrainedLeastSquaresIdentifier
     >>> from sklearn_graphid.datasets import hide_edges, make_system
@@ -126,7 +118,8 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
 
     def _weights(self, inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: GraphFilter) -> FloatArray:
         if isinstance(filter, SteadyStateFilter):
-            outputs = _with_ground(outputs, filter)
+            # The output of the ground is zero without noise; without a ground, no node has the number None.
+            outputs = np.where(np.arange(outputs.shape[1]) == filter.ground, 0.0, outputs)
             equations = _steady_state_equations(inputs, outputs, space, filter)
             signs: tuple[float, ...] = (1.0,)
         elif isinstance(filter, PolynomialFilter) and filter.order == 1 and filter.shift != "normalized-laplacian":
@@ -156,17 +149,10 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
         return np.where(is_said, sign * weights, np.nan)
 
 
-def _with_ground(outputs: FloatArray, filter: SteadyStateFilter) -> FloatArray:
-    """The outputs, with that of the ground set to the zero that it is without noise."""
-    if filter.ground is None:
-        return outputs
-    return np.where(np.arange(outputs.shape[1]) == filter.ground, 0.0, outputs)
-
-
 def _steady_state_equations(
     inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: SteadyStateFilter
 ) -> tuple[Any, FloatArray]:
-    """What flows through every edge of strength one, and what flows in: (equations, edges) and (equations,)."""
+    """Flows through every edge of strength one (equations, edges), and inflows (equations,)."""
     rows, columns = space.ends()
     missing, outputs = np.isnan(outputs), np.nan_to_num(outputs)
     difference = outputs[:, rows] - outputs[:, columns]
@@ -176,7 +162,7 @@ def _steady_state_equations(
         matrix = sparse.hstack([matrix, outputs.ravel()[:, None]]).tocsr()
     elif filter.ground is None:
         targets = inputs - inputs.mean(axis=1, keepdims=True)
-    # What flows off a node is known where its output is, and those of all that may be its neighbours.
+    # The outflow of a node is known where its output and those of all possible neighbours are.
     neighbours = space.filled(np.ones(space.n_free), np.eye(space.n_nodes))
     is_known = missing @ neighbours == 0
     if filter.ground is not None:
@@ -189,18 +175,16 @@ def _reweighted_equations(
 ) -> tuple[FloatArray, FloatArray]:
     """Gram matrix and right side of the equations times the inverse of the Laplacian of the weights.
 
-    With noise E in the outputs, (Y + E) L = X + E L. Times the inverse of L, or of one near it, the errors are E again:
-    independent, and equal in size.
+    With noise E in the outputs, (Y + E) L = X + E L. Times the inverse of L, the errors are E again: independent and
+    equal in size.
     """
     rows, columns = space.ends()
     matrix = space.filled(weights, np.zeros((space.n_nodes, space.n_nodes)))
     laplacian = np.diag(matrix.sum(axis=1)) - matrix
     is_free = np.arange(space.n_nodes) != filter.ground
     # Where weights of zero leave parts apart, their potentials are cut off and not infinite.
-    inverse = np.zeros_like(laplacian)
-    inverse[np.ix_(is_free, is_free)] = np.linalg.pinv(
-        laplacian[np.ix_(is_free, is_free)], rcond=_RELATIVE_CUTOFF, hermitian=True
-    )
+    inverse, block = np.zeros_like(laplacian), np.ix_(is_free, is_free)
+    inverse[block] = np.linalg.pinv(laplacian[block], rcond=_RELATIVE_CUTOFF, hermitian=True)
     targets = inputs - inputs.mean(axis=1, keepdims=True) if filter.ground is None else inputs
     # A pair's column is the product of its potentials and of its difference in outputs, and so are sums over products.
     potentials, difference = inverse[:, rows] - inverse[:, columns], outputs[:, rows] - outputs[:, columns]
@@ -212,7 +196,7 @@ def _reweighted_equations(
 def _first_order_equations(
     inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, is_laplacian: bool
 ) -> tuple[Any, FloatArray]:
-    """What every edge of strength one adds to the outputs, the inputs in the last column, and the outputs."""
+    """Effects of every edge of strength one on the outputs, with the inputs in the last column, and the outputs."""
     rows, columns = space.ends()
     if is_laplacian:
         difference = inputs[:, rows] - inputs[:, columns]
@@ -253,9 +237,8 @@ def _with_ridge(gram: FloatArray) -> FloatArray:
 def _non_negative(gram: FloatArray, slope: FloatArray) -> tuple[FloatArray, float]:
     """The non-negative w that minimises w'Gw / 2 - slope'w, and the minimum.
 
-    By block principal pivoting (J. Kim, H. Park: Fast nonnegative matrix factorization, SIAM Journal on Scientific
-    Computing 33, 2011): all strengths that are on the wrong side change it at once. That takes a dozen solutions where
-    the method of Lawson and Hanson takes one for every strength above zero.
+    By block principal pivoting (Kim and Park, SIAM Journal on Scientific Computing 33, 2011): all strengths that are on
+    the wrong side change it at once, which takes a dozen solutions instead of one for every strength above zero.
     """
     scale = 1 / np.sqrt(gram.diagonal())
     gram_scaled, slope_scaled = gram * scale[:, None] * scale, slope * scale
@@ -274,17 +257,10 @@ def _non_negative(gram: FloatArray, slope: FloatArray) -> tuple[FloatArray, floa
         patience = _PATIENCE if n_wrong < fewest else patience - 1
         fewest = min(fewest, n_wrong)
         if patience < 0:  # exchanges go round in circles, as where there are fewer equations than strengths
-            solution = _non_negative_one_by_one(gram_scaled, slope_scaled)
+            root = linalg.cholesky(gram_scaled)
+            target = linalg.solve_triangular(root, slope_scaled, trans="T")
+            solution = optimize.nnls(root, target, maxiter=30 * len(slope))[0]
             break
         is_positive ^= is_wrong
     solution = scale * np.maximum(solution, 0.0)
     return solution, float(solution @ gram @ solution / 2 - slope @ solution)
-
-
-def _non_negative_one_by_one(gram: FloatArray, slope: FloatArray) -> FloatArray:
-    """The same minimum, by the method of Lawson and Hanson on a root of the Gram matrix."""
-    root = linalg.cholesky(gram)
-    solution: FloatArray = optimize.nnls(
-        root, linalg.solve_triangular(root, slope, trans="T"), maxiter=30 * len(slope)
-    )[0]
-    return solution

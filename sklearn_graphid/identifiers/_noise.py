@@ -1,8 +1,7 @@
-"""The noise levels of the nodes: as given by the user, or estimated from a first fit.
+"""Noise levels of the nodes: given by the user, or estimated from a first fit.
 
-If the noise differs from node to node and the levels are unknown, or if the inputs were measured with noise too, a
-system is identified twice: first as if all nodes had the same noise; then with levels derived from the residuals of the
-first fit and from its response to the inputs.
+If levels differ between nodes and are unknown, or if the inputs were measured with noise too, a system is identified
+twice: first as if all nodes had the same noise; then with levels from the residuals and the response of the first fit.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ __all__ = ["PER_NODE", "NoiseLevels", "NoiseModel"]
 
 #: The noise is unknown, and different at each node.
 PER_NODE = "per-node"
-# A node's level counts as measured in at least so many more experiments, in which it was the usual one. Without them, a
-# node whose few outputs happen to fit well would seem nearly free of noise, count for more in the second fit, and so
-# fit better still.
+# A level counts as measured in at least so many more experiments, in which it was the usual one: a node whose few
+# outputs happen to fit well would otherwise count for more in the second fit, and fit better still.
 _FEWEST_USUAL = 2.0
 _MOST_USUAL = 1e6
 # No level that is estimated is below this share of the levels' root mean square.
@@ -41,7 +39,7 @@ class NoiseLevels(NamedTuple):
 
     @classmethod
     def of(cls, levels: FloatArray, n_outputs: FloatArray, is_known: bool) -> NoiseLevels:
-        """Those of levels (nodes,), with the number of measured outputs of each node; or only how they compare."""
+        """From levels (nodes,) and the number of measured outputs of each node; the common one only if it is known."""
         at_outputs = levels[n_outputs > 0]
         is_same = np.ptp(at_outputs) == 0
         common = float(at_outputs[0] if is_same else np.sqrt(np.average(levels**2, weights=n_outputs)))
@@ -58,11 +56,10 @@ class NoiseLevels(NamedTuple):
         return self.common is not None and self.misfit == 1
 
     def draws(self, shape: tuple[int, ...]) -> FloatArray:
-        """Draws of a level that is fixed: all the same if it was given; from its posterior where a misfit was found.
+        """Draws of a fixed level: all the same if it was given, and from its posterior where a misfit was found.
 
-        The samplers take the noise for given once a misfit was found. Given the residuals that showed it, its variance
-        has a scaled inverse chi-square law. The draws are quantiles of this law, in an order that has nothing to do
-        with that of other draws: multiples of the golden ratio modulo one are evenly spread, however many there are.
+        Given the residuals that showed the misfit, the variance has a scaled inverse chi-square law. The draws are its
+        quantiles at multiples of the golden ratio modulo one, which are evenly spread, however many there are.
         """
         if self.noise_std is None:
             raise ValueError("the noise level is sampled with the rest; expected one that is fixed.")
@@ -79,7 +76,7 @@ class NoiseLevels(NamedTuple):
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """What the user says of the noise."""
+    """Noise as the user describes it."""
 
     given: FloatArray | None  # (nodes,) levels of the outputs' noise; None: unknown
     differs: bool  # whether unknown levels are different at each node
@@ -112,18 +109,11 @@ class NoiseModel:
         return NoiseLevels.of(self.given, self.n_outputs, is_known=not self.needs_two_fits)
 
     def after(self, residuals: FloatArray, response: FloatArray) -> NoiseLevels:
-        """The levels of the second fit.
+        """Levels for the second fit, from residuals (experiments, nodes) and response (inputs, outputs) of the first.
 
-        Parameters
-        ----------
-        residuals : ndarray (experiments, nodes)
-            What the first fit leaves of the outputs; nan where nothing was measured.
-        response : ndarray (nodes, nodes)
-            The outputs, in rows, for an input of one at each node.
+        To first order the noise e of the inputs is noise H e of the outputs, of which samplers need the variances.
         """
-        # To first order the noise e of the inputs is noise H e of the outputs. Of its covariance H H' we keep the
-        # diagonal: samplers take the noise of different nodes for independent. A first fit whose response to inputs
-        # that were never made is beyond all bounds tells nothing; outputs, noise included, are known to be bounded.
+        # A first fit may have any response to inputs that were never made; outputs, noise included, are bounded.
         parts = np.minimum(self.of_inputs * np.abs(response), self.largest_output)
         by_inputs = np.minimum((parts**2).sum(0), self.largest_output**2)
         if self.given is not None:
@@ -135,33 +125,29 @@ class NoiseModel:
             return self.at_first()
         variances = np.maximum(variances, _SMALLEST_LEVEL**2 * mean)
         if self.differs:
-            variances = variances * usual_and_own(np.nansum(residuals**2, axis=0) / variances, self.n_outputs)
+            variances = variances * shrink_variances(np.nansum(residuals**2, axis=0) / variances, self.n_outputs)
         return NoiseLevels.of(np.sqrt(variances), self.n_outputs, is_known=False)
 
 
-def usual_and_own(squares: FloatArray, n_outputs: FloatArray) -> FloatArray:
+def shrink_variances(squares: FloatArray, n_outputs: FloatArray) -> FloatArray:
     """Variances (nodes,) from sums of squared residuals, each drawn towards what is usual among the nodes.
 
-    Variances have an inverse gamma law, and so many residuals of the usual variance are worth as much as the law. Both
-    follow from mean and variance of the logarithms of the nodes' own variances (Smyth, Statistical Applications in
-    Genetics and Molecular Biology 3, 2004): nodes that differ by no more than chance would have it get the same level,
-    and nodes that differ by far keep their own.
+    Variances have an inverse gamma law, worth so many residuals of the usual variance. Both follow from mean and
+    variance of the logarithms of the nodes' own variances (Smyth, Statistical Applications in Genetics and Molecular
+    Biology 3, 2004), so that nodes that differ by no more than chance would have it get the same level.
     """
     is_measured = n_outputs > 0
     n = n_outputs[is_measured]
     own = np.maximum(squares[is_measured] / n, _SMALLEST_LEVEL**2)
     logarithms = np.log(own) - special.digamma(n / 2) + np.log(n / 2)
     excess = float(logarithms.var(ddof=1) - special.polygamma(1, n / 2).mean()) if len(n) > 1 else 0.0
-    n_usual = _n_usual(excess)
+    # The n at which log-variances vary by trigamma(n / 2): as much as they do beyond chance.
+    if excess <= special.polygamma(1, _MOST_USUAL / 2):
+        n_usual = _MOST_USUAL
+    elif excess >= special.polygamma(1, _FEWEST_USUAL / 2):
+        n_usual = _FEWEST_USUAL
+    else:
+        n_usual = float(optimize.brentq(lambda n: special.polygamma(1, n / 2) - excess, _FEWEST_USUAL, _MOST_USUAL))
     usual = np.exp(logarithms.mean() + special.digamma(n_usual / 2) - np.log(n_usual / 2))
     variances: FloatArray = (squares + n_usual * usual) / (n_outputs + n_usual)
     return variances
-
-
-def _n_usual(excess: float) -> float:
-    """The n at which log-variances vary by trigamma(n / 2): as much as they do beyond chance."""
-    if excess <= special.polygamma(1, _MOST_USUAL / 2):
-        return _MOST_USUAL
-    if excess >= special.polygamma(1, _FEWEST_USUAL / 2):
-        return _FEWEST_USUAL
-    return float(optimize.brentq(lambda n: special.polygamma(1, n / 2) - excess, _FEWEST_USUAL, _MOST_USUAL))

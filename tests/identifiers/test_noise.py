@@ -15,7 +15,7 @@ from sklearn_graphid import KnownEdges, LangevinSystemIdentifier, LikelihoodLang
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.identifiers._findings import residual_dependence
-from sklearn_graphid.identifiers._noise import NoiseModel, usual_and_own
+from sklearn_graphid.identifiers._noise import NoiseModel, shrink_variances
 from sklearn_graphid.samplers import ChainState, Problem
 from sklearn_graphid.samplers._langevin import largest_curvature
 from sklearn_graphid.scorers import log_likelihood_scorer
@@ -169,7 +169,7 @@ def test_levels_of_few_residuals_are_posterior_means_under_the_law_of_the_nodes(
     residuals[0, ::2] = np.nan
     n, squares = (~np.isnan(residuals)).sum(0), np.nansum(residuals**2, axis=0)
     best = (squares + n_usual * usual) / (n + n_usual)
-    np.testing.assert_allclose(usual_and_own(squares, n.astype(float)), best, rtol=0.1)
+    np.testing.assert_allclose(shrink_variances(squares, n.astype(float)), best, rtol=0.1)
 
 
 def test_levels_that_differ_by_chance_are_the_same():

@@ -15,7 +15,7 @@ from sklearn_graphid import (
 )
 from sklearn_graphid.datasets import make_system
 from sklearn_graphid.filters import GraphFilter
-from sklearn_graphid.identifiers._robust import commuting_shift
+from sklearn_graphid.identifiers._process_matrix import commuting_shift
 
 COMPETITORS = [
     RidgeSystemIdentifier(),

@@ -1,4 +1,4 @@
-"""Smooth signals: the learned weights against the conditions of an optimum and a general solver."""
+"""Partial correlations and smooth signals, against closed forms, the conditions of an optimum and scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,15 +6,85 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist, squareform
+from sklearn.covariance import GraphicalLasso
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import nan_euclidean_distances
 from symmetric_matrices import symmetric
 
-from sklearn_graphid import SmoothSignalIdentifier
-from sklearn_graphid.identifiers import _smooth
-from sklearn_graphid.identifiers._smooth import learn_smooth_graph, squared_distances
+from sklearn_graphid import GraphicalLassoIdentifier, SmoothSignalIdentifier
+from sklearn_graphid.datasets import make_system
+from sklearn_graphid.identifiers import _outputs_alone
+from sklearn_graphid.identifiers._outputs_alone import (
+    learn_smooth_graph,
+    output_correlation,
+    partial_correlation,
+    squared_distances,
+)
 
 NAN = np.nan
+
+
+def test_correlation_of_outputs():
+    Y = np.random.default_rng(0).normal(size=(9, 5)) + 3
+    np.testing.assert_allclose(output_correlation(Y, False), np.corrcoef(Y.T), atol=1e-12)
+    norms = np.sqrt((Y**2).sum(0))
+    np.testing.assert_allclose(output_correlation(Y, True), Y.T @ Y / np.outer(norms, norms), atol=1e-12)
+
+
+def test_correlation_with_gaps_is_one():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(6, 8))
+    Y[rng.random(Y.shape) < 0.4] = NAN
+    Y[:, 3], Y[:, 5] = NAN, 7.0
+    correlation = output_correlation(Y, False)
+    heard = np.isfinite(np.diagonal(correlation))
+    np.testing.assert_array_equal(np.flatnonzero(~heard), [3, 5])
+    block = correlation[np.ix_(heard, heard)]
+    np.testing.assert_allclose(np.diagonal(block), 1.0)
+    assert np.linalg.eigvalsh(block).min() > -1e-12
+    assert np.isnan(correlation[3]).all()
+
+
+def test_partial_correlation_of_two_nodes_is_the_soft_threshold():
+    """For two nodes the lasso moves the correlation to zero by alpha; then it is the partial one as well."""
+    for correlation, expected in ((0.8, 0.5), (-0.8, -0.5), (0.2, 0.0)):
+        found = partial_correlation(np.array([[1, correlation], [correlation, 1]]), 0.3, 100)[0]
+        assert found[0, 1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_partial_correlation_without_penalty_is_the_inverse():
+    correlation = np.corrcoef(np.random.default_rng(0).normal(size=(6, 200)))
+    inverse = np.linalg.inv(correlation)
+    scale = np.sqrt(np.diagonal(inverse))
+    expected = np.eye(6) - inverse / np.outer(scale, scale)
+    np.testing.assert_allclose(partial_correlation(correlation, 1e-7, 100)[0], expected, atol=1e-5)
+
+
+@pytest.mark.draws_globally  # scikit-learn's estimator does
+def test_strengths_agree_with_scikit_learns_estimator(club):
+    network, known = club
+    X, Y = make_system(network, "heat", [0.5], n_experiments=100, random_state=0)
+    standard = (Y - Y.mean(0)) / Y.std(0)
+    precision = GraphicalLasso(alpha=0.2, enet_tol=1e-6, assume_centered=True).fit(standard).precision_
+    fitted = GraphicalLassoIdentifier("heat", alpha=0.2).fit(X, Y, known)
+    scale = np.sqrt(np.diagonal(precision))
+    expected = np.abs(precision / np.outer(scale, scale)) - np.eye(34)
+    np.testing.assert_allclose(fitted.edge_scores_, expected, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+def test_lasso_that_breaks_down_names_the_way_out(club):
+    network, known = club
+    X, Y = make_system(network, "heat", [0.5], n_experiments=5, random_state=0)
+    with pytest.raises(FloatingPointError, match="failed at alpha=1e-06; use a larger alpha"):
+        GraphicalLassoIdentifier("heat", alpha=1e-6).fit(X, Y, known)
+
+
+def test_default_penalty_follows_the_size_of_chance_correlations(ring_experiments):
+    X, Y = ring_experiments
+    for n_experiments, expected in ((20, 0.7 * np.sqrt(np.log(6) / 20)), (1, 0.9)):
+        fitted = GraphicalLassoIdentifier("heat").fit(X[:n_experiments], Y[:n_experiments])
+        assert fitted.diagnostics_["alpha"] == pytest.approx(expected)
 
 
 @pytest.fixture
@@ -99,7 +169,7 @@ def test_isolated_node_stays_so(ring_experiments):
 
 
 def test_newton_steps_that_do_not_suffice_are_told(ring_experiments, monkeypatch):
-    monkeypatch.setattr(_smooth, "_MAX_NEWTON_STEPS", 1)
+    monkeypatch.setattr(_outputs_alone, "_MAX_NEWTON_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="weights of the smooth graph did not converge; use a larger beta"):
         SmoothSignalIdentifier("heat").fit(*ring_experiments)
 

@@ -1,4 +1,4 @@
-"""Identification of an operator and a graph that commute."""
+"""Identification from a symmetric matrix of the process: its ridge estimate, or one that commutes with a graph."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse.linalg import LinearOperator, cg
 
 from .._utils._libraries import StrOptions
 from .._utils._numbers import FloatArray, NumberInterval
@@ -17,18 +18,17 @@ from ..filters._base import with_fixed_parameters
 from ..graphs import KnownEdges
 from ..graphs._matrices import check_graph
 from ._base import Experiments
-from ._edge_scores import (
-    PENALTY,
-    PENALTY_ABOVE_ZERO,
-    BoolArray,
-    EdgeScoreIdentifier,
-    EdgeScores,
-    cross_fit,
-    read_edges,
-)
-from ._ridge import best_gain, ridge_operator, solve_for_matrix
+from ._edge_scores import PENALTY, PENALTY_ABOVE_ZERO, BoolArray, EdgeScoreIdentifier, EdgeScores, cross_fit, read_edges
 
-__all__ = ["CommutingObjective", "RobustFilterIdentifier", "alternate", "commuting_shift"]
+__all__ = [
+    "CommutingObjective",
+    "RidgeSystemIdentifier",
+    "RobustFilterIdentifier",
+    "alternate",
+    "best_gain",
+    "commuting_shift",
+    "ridge_operator",
+]
 
 # Where the l1 norms are reweighted, an entry of this size counts half.
 _REWEIGHTING_SCALE = 0.1
@@ -38,12 +38,133 @@ _MAX_CONJUGATE_GRADIENTS = 50
 _MAX_PROJECTED_STEPS = 100
 
 
+def _fit_operator(
+    inputs: FloatArray,
+    targets: FloatArray,
+    measured: BoolArray,
+    gain: float,
+    ridge: float,
+    start: FloatArray,
+    *,
+    rtol: float,
+    maxiter: int,
+    commutation: float = 0.0,
+    shift: FloatArray | None = None,
+) -> FloatArray:
+    """Symmetric H that minimises the part of `CommutingObjective` that depends on it, by conjugate gradients."""
+    moment = inputs.T @ targets
+    right_side = moment + moment.T + 2 * ridge * gain * np.eye(len(start))
+
+    def normal_equations(vector: FloatArray) -> FloatArray:
+        direction = vector.reshape(start.shape)
+        half = inputs.T @ (measured * (inputs @ direction))
+        if shift is not None:
+            once = shift @ direction
+            twice = shift @ (once - once.T)  # S C; C is antisymmetric, so S C - C S is this plus its transpose
+            half = half + 2 * commutation * twice
+        return np.asarray(half + half.T + 2 * ridge * direction).ravel()
+
+    flat = LinearOperator((start.size, start.size), matvec=normal_equations, dtype=np.float64)
+    # Every step lowers the objective, so that stopping early costs accuracy only.
+    solution, _ = cg(flat, right_side.ravel(), start.ravel(), rtol=rtol, maxiter=maxiter)
+    return np.asarray(solution.reshape(start.shape))
+
+
+def best_gain(inputs: FloatArray, outputs: FloatArray) -> float:
+    """The c that explains the measured outputs best by c times the input of the same node."""
+    measured = ~np.isnan(outputs)
+    power = float((inputs[measured] ** 2).sum())
+    return float((inputs[measured] * outputs[measured]).sum()) / power if power else 0.0
+
+
+def ridge_operator(inputs: FloatArray, outputs: FloatArray, alpha: float) -> FloatArray:
+    """The symmetric H that minimises ||Y - X H||^2 + alpha ||H - c I||^2 over what was measured of Y.
+
+    c is the best gain without a graph. A ridge towards zero would move the effect of a node on itself to others.
+    """
+    measured, gain = ~np.isnan(outputs), best_gain(inputs, outputs)
+    scaled_identity = gain * np.eye(inputs.shape[1])
+    if not measured.all():
+        targets = np.where(measured, outputs, 0.0)
+        return _fit_operator(inputs, targets, measured, gain, alpha, scaled_identity, rtol=1e-10, maxiter=2000)
+    # D = H - c I solves (G + alpha I) D + D (G + alpha I) = right_side, which is diagonal in the eigenvectors of G.
+    moment = inputs.T @ (outputs - gain * inputs)
+    eigenvalues, vectors = np.linalg.eigh(inputs.T @ inputs)
+    rates = np.add.outer(eigenvalues, eigenvalues) + 2 * alpha
+    deviation = vectors @ (vectors.T @ (moment + moment.T) @ vectors / rates) @ vectors.T
+    return np.asarray(scaled_identity + (deviation + deviation.T) / 2)
+
+
+class RidgeSystemIdentifier(EdgeScoreIdentifier):
+    """Identify a graph from the largest entries of a ridge estimate of the process.
+
+    The process Y = X H is estimated without a graph (Hoerl and Kennard [1]_): H is the symmetric matrix that minimises
+    ||Y - X H||^2 + alpha ||H - c I||^2, where c is the best gain without a graph. A pair is an edge if abs(H) is large,
+    so the method works best if mainly neighbours affect each other. The filter is not used to find the graph.
+
+    Further parameters and attributes are those of `EdgeScoreIdentifier`, which defines what "large" means.
+
+    Parameters
+    ----------
+    alpha : float, default=10.0
+        The ridge penalty, for inputs and outputs of unit mean square: the ratio of the variance of the noise to that of
+        the entries of H, whatever the number of experiments.
+
+    Attributes
+    ----------
+    edge_scores_ : ndarray of shape (n_nodes, n_nodes)
+        Absolute values of H; nan for pairs of nodes that both lack outputs.
+
+    See Also
+    --------
+    RobustFilterIdentifier : Fits such a matrix together with a graph.
+
+    References
+    ----------
+    .. [1] A. E. Hoerl and R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems",
+       Technometrics 12 (1970), 55-67.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from sklearn_graphid import RidgeSystemIdentifier
+    >>> from sklearn_graphid.datasets import make_system
+    >>> graph = nx.petersen_graph()
+    >>> X, Y = make_system(graph, "polynomial", theta=[1.0, 0.3, 0.0], n_experiments=40, random_state=0)
+    >>> found = RidgeSystemIdentifier("polynomial").fit(X, Y).to_networkx()
+    >>> set(found.edges) == set(graph.edges)
+    True
+    """
+
+    _parameter_constraints = {
+        **EdgeScoreIdentifier._parameter_constraints,
+        "alpha": [PENALTY_ABOVE_ZERO],
+    }
+
+    def __init__(
+        self,
+        filter: Any = "polynomial",
+        *,
+        alpha: float = 10.0,
+        threshold: float | None = None,
+        observed_nodes: Any = "auto",
+    ):
+        super().__init__(filter, threshold=threshold, observed_nodes=observed_nodes)
+        self.alpha = alpha
+
+    def _edge_scores(self, experiments: Experiments) -> EdgeScores:
+        scores = np.abs(ridge_operator(experiments.inputs, experiments.outputs, self.alpha))
+        silent = np.isnan(experiments.outputs).all(0)
+        scores[np.ix_(silent, silent)] = np.nan
+        return EdgeScores(scores, {})
+
+
 def _laplacian(adjacency: FloatArray) -> FloatArray:
     return np.diag(adjacency.sum(1)) - adjacency
 
 
 def commuting_shift(filter: GraphFilter) -> str:
-    """Which of adjacency and Laplacian the filter commutes with, or comes closer to, on a small irregular graph."""
+    """The matrix that the filter comes closer to commuting with on a small irregular graph, adjacency or Laplacian."""
     triangle_with_tail = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64)
     low, high = torch.tensor(with_fixed_parameters(filter).initial_range(), dtype=torch.float64).unbind(1)
     theta = filter.constrain(low + 0.75 * (high - low))[None]
@@ -79,9 +200,13 @@ class CommutingObjective:
     shift: str  # "adjacency" or "laplacian"
     reweighted: bool  # the concave c log(1 + x / c) in place of every x of the l1 norms
 
+    def shifted(self, adjacency: FloatArray) -> FloatArray:
+        """The matrix S."""
+        return _laplacian(adjacency) if self.shift == "laplacian" else adjacency
+
     def commutator(self, operator: FloatArray, adjacency: FloatArray) -> FloatArray:
         """S H - H S, which is antisymmetric."""
-        product = (_laplacian(adjacency) if self.shift == "laplacian" else adjacency) @ operator
+        product = self.shifted(adjacency) @ operator
         return product - product.T
 
     def value(self, operator: FloatArray, adjacency: FloatArray) -> float:
@@ -104,19 +229,10 @@ class CommutingObjective:
         return np.asarray(self.sparsity * weights[0] + self.closeness * weights[1] * (1 - 2 * self.guess))
 
     def operator_step(self, operator: FloatArray, adjacency: FloatArray, tolerance: float = 1e-5) -> FloatArray:
-        """Minimise over symmetric H by conjugate gradients, starting from `operator`."""
-        shift = _laplacian(adjacency) if self.shift == "laplacian" else adjacency
-        moment = self.inputs.T @ self.targets
-        right_side = moment + moment.T + 2 * self.ridge * self.gain * np.eye(len(operator))
-
-        def normal_equations(direction: FloatArray) -> FloatArray:
-            fitted = self.inputs.T @ (self.measured * (self.inputs @ direction))
-            once = shift @ direction
-            twice = shift @ (once - once.T)  # S C; C is antisymmetric, so S C - C S is this plus its transpose
-            half = fitted + 2 * self.commutation * twice
-            return np.asarray(half + half.T + 2 * self.ridge * direction)
-
-        return solve_for_matrix(normal_equations, right_side, operator, tolerance, _MAX_CONJUGATE_GRADIENTS)
+        """Minimise over symmetric H, starting from `operator`."""
+        data = self.inputs, self.targets, self.measured, self.gain, self.ridge, operator
+        penalty: dict[str, Any] = {"commutation": self.commutation, "shift": self.shifted(adjacency)}
+        return _fit_operator(*data, rtol=tolerance, maxiter=_MAX_CONJUGATE_GRADIENTS, **penalty)
 
     def graph_step(
         self, operator: FloatArray, adjacency: FloatArray, free: BoolArray, tolerance: float = 1e-4
@@ -145,23 +261,21 @@ class CommutingObjective:
             if bend > 0.5 * curvature * np.vdot(step, step) * (1 + 1e-9):
                 curvature *= 1.5  # the power iteration had found too little
                 continue
-            reached = value(moved, moved_commutator)
-            if reached > lowest:
+            if (reached := value(moved, moved_commutator)) > lowest:
                 if momentum == 1.0:
                     break  # a plain step that does not go down has nothing left to gain but rounding
                 ahead, ahead_commutator, momentum = graph, commutator, 1.0
                 continue
-            following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-            share = (momentum - 1) / following
-            change, change_commutator = moved - graph, moved_commutator - commutator
-            ahead, ahead_commutator = moved + share * change, moved_commutator + share * change_commutator
-            graph, commutator, lowest, momentum = moved, moved_commutator, reached, following
+            before, momentum = momentum, (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+            share, change = (before - 1) / momentum, moved - graph
+            ahead, ahead_commutator = moved + share * change, moved_commutator + share * (moved_commutator - commutator)
+            graph, commutator, lowest = moved, moved_commutator, reached
             if np.abs(change).max() <= tolerance:
                 break
         return graph
 
     def _gradient(self, operator: FloatArray, commutator: FloatArray) -> FloatArray:
-        """Gradient of the commutator's squared norm with respect to A, times the penalty."""
+        """Gradient of the penalty on the commutator, with respect to A."""
         product = commutator @ operator
         gradient = 2 * self.commutation * (product + product.T)
         if self.shift == "laplacian":
@@ -229,8 +343,7 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
         Whether to reweight the l1 norms after every step as in [1]_, so that large entries are penalised less: to
         minimise c log(1 + x / c) instead of x, with c = 0.1.
     guess : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-        The guess A_0, a graph of zeros and ones; only its unknown pairs are used. If None, the graph that
-        `RidgeSystemIdentifier` finds.
+        The guess A_0 for the unknown pairs. If None, the graph that `RidgeSystemIdentifier` finds.
     guess_penalty : float, default=0.1
         The penalty lambda, in the units of `l1_penalty`. With 0, and if no edge is known, the empty graph is optimal.
     max_iter : int, default=25
@@ -250,7 +363,6 @@ class RobustFilterIdentifier(EdgeScoreIdentifier):
     See Also
     --------
     RidgeSystemIdentifier : Fits the matrix H without a graph.
-    LangevinSystemIdentifier : Samples from the posterior, with a prior.
 
     References
     ----------
