@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.pipeline import Pipeline
 
-from ._utils._libraries import require_pandas
+from ._utils._libraries import require
 from ._utils._numbers import check_real_array
 from ._utils._torch import torch_threads
 from ._utils._warnings import recorded_warnings
@@ -136,7 +136,7 @@ def identify_many(
     0        5             20        5      1.0
     1        6             20        6      1.0
     """
-    require_pandas("identify_many")
+    require("pandas", "identify_many")
     _check_estimator(estimator, "estimator")
     return _identify([({}, estimator)], systems, n_jobs, keep_estimators)
 
@@ -180,7 +180,7 @@ def compare_identifiers(
     >>> rows.groupby(["method", "n_experiments"], sort=False)["edge_f1"].agg(["count", "mean", "sem"]).shape
     (4, 3)
     """
-    require_pandas("compare_identifiers")
+    require("pandas", "compare_identifiers")
     if not isinstance(estimators, Mapping) or not estimators:
         raise TypeError(f"estimators is {estimators!r}; expected a dict with at least one named estimator.")
     for name, estimator in estimators.items():

@@ -129,7 +129,7 @@ def test_missing_library_is_named(monkeypatch):
         raise ImportError(library)
 
     monkeypatch.setattr("sklearn_graphid._utils._libraries.import_module", refuse)
-    with pytest.raises(ImportError, match=r"verbose=True shows progress with rich.*sklearn-graphid\[progress\]"):
+    with pytest.raises(ImportError, match=r"verbose=True needs rich.*sklearn-graphid\[progress\]"):
         AdamSystemIdentifier(verbose=True, random_state=0).fit(*DATA)
 
 

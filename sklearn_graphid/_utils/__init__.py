@@ -1,5 +1,1 @@
 """Small tools that belong to no room: checks of numbers, files, threads, warnings and other libraries."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -31,11 +31,7 @@ __all__ = [
     "announce",
     "fit_context",
     "is_networkx",
-    "require_matplotlib",
-    "require_pandapower",
-    "require_pandas",
-    "require_rich",
-    "require_wntr",
+    "require",
     "shown_progress",
     "with_callbacks",
 ]
@@ -51,48 +47,21 @@ def is_networkx(value: Any) -> bool:
     return graph_class is not None and isinstance(value, graph_class)
 
 
-def require_matplotlib(caller: str) -> None:
-    """Raise an ImportError that says how to get matplotlib, before any work is done."""
-    _require("matplotlib", f"{caller} draws with matplotlib, which", extra="plot")
-
-
-def require_pandas(caller: str) -> None:
-    """Raise an ImportError that says how to get pandas, before any work is done."""
-    _require("pandas", f"{caller} returns a pandas table, but pandas", extra="pandas")
-
-
-def require_pandapower(caller: str) -> None:
-    """Raise an ImportError that says how to get pandapower, before any work is done."""
-    _require("pandapower", f"{caller} simulates with pandapower, which", extra="real")
-
-
-def require_rich(caller: str) -> None:
-    """Raise an ImportError that says how to get rich, before any work is done."""
-    _require("rich", f"{caller} shows progress with rich, which", extra="progress")
-
-
-def require_wntr(caller: str) -> None:
-    """Raise an ImportError that says how to get wntr, before any work is done."""
-    with np.printoptions():  # on import wntr sets how numpy prints arrays, which is for the user to choose
-        _require("wntr", f"{caller} simulates with wntr, which", extra="real")
-
-
-def _require(library: str, beginning: str, extra: str) -> None:
+def require(library: str, caller: str) -> None:
+    """Raise an ImportError that says how to get an optional library, before any work is done."""
     try:
-        import_module(library)
+        with np.printoptions():  # on import wntr sets how numpy prints arrays, which is for the user to choose
+            import_module(library)
     except ImportError as error:
-        raise ImportError(f'{beginning} is not installed: pip install "sklearn-graphid[{extra}]"') from error
+        extra = {"matplotlib": "plot", "pandas": "pandas", "rich": "progress"}.get(library, "real")
+        raise ImportError(
+            f'{caller} needs {library}, which is not installed: pip install "sklearn-graphid[{extra}]"'
+        ) from error
 
 
 @contextmanager
 def shown_progress(estimator: Any) -> Iterator[None]:
-    """Show progress bars while an estimator fits, as its `verbose` says.
-
-    Parameters
-    ----------
-    estimator : estimator
-        One that tells callbacks of its progress. Without a parameter `verbose`, nothing is shown.
-    """
+    """Show progress bars while an estimator fits that tells callbacks of its progress, as its `verbose` says."""
     callbacks = list(getattr(estimator, "_skl_callbacks", ()))
     bar = None if any(isinstance(callback, ProgressBar) for callback in callbacks) else _bar_for(estimator)
     if bar is None:
@@ -120,7 +89,7 @@ def _bar_for(estimator: Any) -> Any:
         return LateProgressBar() if not is_part and _has_terminal() and find_spec("rich") is not None else None
     if not verbose or is_part:
         return None
-    require_rich("verbose=True")
+    require("rich", "verbose=True")
     return ProgressBar()
 
 
@@ -131,11 +100,7 @@ def _has_terminal() -> bool:
 
 
 class LateProgressBar:
-    """scikit-learn's progress bar, which appears only once a fit has taken some seconds.
-
-    Until then what the bar would have been told is kept, and told when it appears. Workers have no bar: with several
-    processes, progress goes by what the parent sees, whole batches of chains.
-    """
+    """scikit-learn's progress bar, which appears only once a fit has taken some seconds; workers have none."""
 
     patience = 5.0  # seconds after which a fit is long enough to show its progress without being asked to
 

@@ -71,25 +71,9 @@ def check_number(
     positive: bool = False,
     strict: bool = False,
 ) -> float:
-    """Return a finite number between `low` and `high`, or raise an error that says what came and what was expected.
+    """Return a finite number between `low` and `high`, above zero if `positive`, and neither bound if `strict`.
 
-    Parameters
-    ----------
-    value : object
-        What came.
-    name : str
-        What the message calls it; it may start with the class that got it.
-    low, high : float
-        The smallest and the largest value that make sense.
-    positive : bool
-        Whether the number must be above zero.
-    strict : bool
-        Whether `low` and `high` themselves make no sense.
-
-    Returns
-    -------
-    float
-        The value.
+    The error message calls it `name`, which may start with the class that got it.
     """
     if positive:
         most = f" of at most {high:g}" if math.isfinite(high) else ", and a finite one"

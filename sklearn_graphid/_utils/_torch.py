@@ -37,10 +37,8 @@ def torch_threads(n_threads: int) -> Iterator[None]:
     """Run a block with `n_threads` torch threads.
 
     Results differ in their last bits between one thread and two, so numbers that must not depend on `n_jobs` are
-    computed under this.
-
-    torch keeps one number for each thread that has asked, and one for those that are yet to come. A thread that enters
-    while another is inside must not take the other's number for the one to put back.
+    computed under this. torch keeps one number for each thread that has asked, and one for those that are yet to come;
+    a thread that enters while another is inside must not take the other's number for the one to put back.
     """
     depth = getattr(_count.here, "depth", 0)
     with _count.lock:
@@ -87,18 +85,7 @@ def check_device(device: Any) -> str:
 
 
 def resolve_device(device: str) -> torch.device:
-    """Turn the `device` parameter into a torch device that exists.
-
-    Parameters
-    ----------
-    device : str
-        "auto" (CUDA where there is one, else the CPU), "cpu", "cuda" or one of several CUDA devices, such as "cuda:1".
-
-    Returns
-    -------
-    torch.device
-        The device.
-    """
+    """Turn the `device` parameter into a torch device that exists; "auto" is CUDA where there is one, else the CPU."""
     if check_device(device) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     resolved = torch.device(device)

@@ -30,11 +30,9 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the nearest line outside of this package and scikit-learn.
 
     Python shows a text once for each line that it comes from, but forgets that it did whenever filters change, as
-    scikit-learn changes them for every fold of a search. So it is remembered here. Where filters ask for another
-    treatment ("always", "error", "ignore"), they get it.
-
-    A worker of joblib has no such line. There, texts that differ only in their numbers, as those of the folds of a
-    cross-validation do, are shown once a minute in each process.
+    scikit-learn changes them for every fold of a search. So it is remembered here, unless filters ask for another
+    treatment. In a worker of joblib, which has no such line, texts that differ only in their numbers are shown once a
+    minute.
     """
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and _package(frame) in _NOT_THE_CALLER | _MACHINERY:
@@ -88,9 +86,8 @@ _before_recording: list[Any] = []  # empty unless some thread records; else how 
 def recorded_warnings() -> Iterator[list[str]]:
     """Collect the texts of the warnings that this thread gives.
 
-    `warnings.catch_warnings` puts back what it found when it was entered. Two threads that overlap would undo each
-    other, and the last one would leave the first one's recording behind for good. So the first thread to come changes
-    the state of the process, the last one to leave puts it back, and in between every thread has its own list.
+    Two threads that overlap in `warnings.catch_warnings` would undo each other. So the first thread to come changes the
+    state of the process, the last one to leave puts it back, and in between every thread has its own list.
     """
     thread, messages = threading.get_ident(), list[str]()
     with _lock:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from .._utils._libraries import require_pandapower, require_wntr
+from .._utils._libraries import require
 from .._utils._numbers import FloatArray, check_flag, check_integer, check_number, check_random_state
 
 __all__ = ["make_power_grid", "make_water_network"]
@@ -127,7 +127,7 @@ def make_power_grid(
     >>> grid.X.shape, int(grid.adjacency.sum() / 2), grid.node_names[grid.ground]
     ((5, 14), 20, 'bus 0')
     """
-    require_pandapower("make_power_grid")
+    require("pandapower", "make_power_grid")
     if not isinstance(flow, str) or flow not in ("dc", "ac"):
         raise ValueError(f"flow={flow!r}; expected 'dc' or 'ac'.")
     _check_options(n_experiments, noise, input_scale, as_frame)
@@ -351,7 +351,7 @@ def make_water_network(
     >>> water.X.shape, int(water.adjacency.sum() / 2), water.node_names[water.ground]
     ((5, 36), 40, '26')
     """
-    require_wntr("make_water_network")
+    require("wntr", "make_water_network")
     _check_options(n_experiments, noise, input_scale, as_frame)
     pipes = _PipeNetwork(_load_pipes(network))
     random = check_random_state(random_state)

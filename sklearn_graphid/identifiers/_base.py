@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._utils._libraries import CallbackSupportMixin, fit_context, require_pandas, shown_progress, with_callbacks
+from .._utils._libraries import CallbackSupportMixin, fit_context, require, shown_progress, with_callbacks
 from .._utils._numbers import FloatArray, check_integer, check_random_state
 from .._utils._torch import torch_threads
 from .._utils._warnings import warn_caller
@@ -488,7 +488,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             strengths also `weight` and, for methods that sample, its standard deviation `weight_std`.
         """
         check_is_fitted(self)
-        require_pandas("to_pandas_edgelist")
+        require("pandas", "to_pandas_edgelist")
         import pandas as pd
 
         mask = self.known_edges_.mask

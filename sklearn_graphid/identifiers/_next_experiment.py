@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._libraries import require_pandas
+from .._utils._libraries import require
 from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state, check_real_array
 from .._utils._torch import torch_threads
 from ..design import (
@@ -198,7 +198,7 @@ class NextExperimentMixin:
         check_is_fitted(self)
         n_pairs = check_integer(n_pairs, "n_pairs", low=1)
         _check_several(self._draws.log_likelihood.size, "a pair tells about others")
-        require_pandas("suggest_pairs")
+        require("pandas", "suggest_pairs")
         import pandas as pd
 
         space = self.known_edges_.space
@@ -260,7 +260,7 @@ class NextExperimentMixin:
         names = self._nodes_of_inputs.names
         if names is None:
             return inputs
-        require_pandas("suggest_inputs, where X has names,")
+        require("pandas", "suggest_inputs, where X has names,")
         import pandas as pd
 
         return pd.DataFrame(inputs, columns=list(names), index=index)

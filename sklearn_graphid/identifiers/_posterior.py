@@ -13,7 +13,7 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._libraries import require_pandas
+from .._utils._libraries import require
 from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state
 from ..graphs import EdgeSpace
 from ..priors import ErdosRenyiPrior
@@ -263,7 +263,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         check_is_fitted(self)
         _ = self.outlier_probabilities_  # raises where outliers were not sought
         min_probability = check_number(min_probability, "min_probability", low=0, high=1)
-        require_pandas("suspect_outputs")
+        require("pandas", "suspect_outputs")
         import pandas as pd
 
         return pd.DataFrame(self._suspect_outputs(min_probability))
@@ -324,7 +324,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         (True, 'no edge')
         """
         check_is_fitted(self)
-        require_pandas("suspect_known_pairs")
+        require("pandas", "suspect_known_pairs")
         import pandas as pd
 
         wrong = check_number(probability, "probability")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils._libraries import require_matplotlib
+from .._utils._libraries import require
 from ._checks import check_axes, check_panels
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def needs_matplotlib(method: _Method) -> _Method:
     @functools.wraps(method)
     def checked(owner: Any, *args: Any, **kwargs: Any) -> Any:
         display = owner if isinstance(owner, type) else type(owner)
-        require_matplotlib(display.__name__)
+        require("matplotlib", display.__name__)
         return method(owner, *args, **kwargs)
 
     return cast(_Method, checked)

@@ -15,7 +15,7 @@ from sklearn import config_context
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_target, write_atomically
-from .._utils._libraries import require_matplotlib
+from .._utils._libraries import require
 from .._utils._numbers import FloatArray
 from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace
@@ -41,7 +41,7 @@ def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str], 
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise ValueError(f"title={title!r}; expected a text, or None.")
     target = check_target(path)
-    require_matplotlib("report")
+    require("matplotlib", "report")
     # A value that the template asks for and does not get is an error, and never a blank.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"counted": _counted, "number": _number, "percent": _percent}

@@ -144,7 +144,7 @@ def test_panels_must_be_as_many_as_needed():
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r'GraphDisplay draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
+    with pytest.raises(ImportError, match=r'GraphDisplay needs matplotlib.*pip install "sklearn-graphid\[plot\]"'):
         GraphDisplay.from_predictions(RIGHT, KNOWN)
 
 

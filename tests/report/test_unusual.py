@@ -237,6 +237,6 @@ def test_a_full_disk_leaves_the_old_one(fitted, tmp_path, monkeypatch):
 
 def test_without_matplotlib_the_error_names_the_extra(fitted, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
-    with pytest.raises(ImportError, match=r'report draws with matplotlib.*pip install "sklearn-graphid\[plot\]"'):
+    with pytest.raises(ImportError, match=r'report needs matplotlib.*pip install "sklearn-graphid\[plot\]"'):
         fitted.report(tmp_path / "report.html")
     assert not list(tmp_path.iterdir())

@@ -305,7 +305,7 @@ def test_pandas_is_only_needed_when_a_table_is_made():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for caller, line in zip(("identify_many", "compare_identifiers"), printed.splitlines(), strict=True):
-        assert line.startswith(f"{caller} returns a pandas table, but pandas is not installed")
+        assert line.startswith(f"{caller} needs pandas, which is not installed")
         assert 'pip install "sklearn-graphid[pandas]"' in line
 
 
