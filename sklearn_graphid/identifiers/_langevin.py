@@ -634,7 +634,7 @@ class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
     """Sampling with a flat prior: its score is zero, and every pair is an edge with even odds.
 
     With `PAPER_SETTINGS` it is the paper's baseline "Langevin without prior". It has the parameters and attributes of
-    `LangevinSystemIdentifier`; `prior` and `edge_prior` must be None.
+    `LangevinSystemIdentifier` except `prior` and `edge_prior`; `prior_trust` has no effect.
 
     See Also
     --------
@@ -652,10 +652,41 @@ class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
     True
     """
 
+    _parameter_constraints = {
+        name: constraint
+        for name, constraint in LangevinSystemIdentifier._parameter_constraints.items()
+        if name not in ("prior", "edge_prior")
+    }
+
+    def __init__(
+        self,
+        filter: Any = "polynomial",
+        *,
+        prior_trust: Any = "sample",
+        edge_weights: str = "binary",
+        directed: bool = False,
+        noise_std: Any = None,
+        input_noise_std: float | None = None,
+        noise_distribution: str = "gaussian",
+        fit_intercept: bool = False,
+        n_chains: int = 16,
+        n_levels: int = 10,
+        sigma_max: float = 0.7,
+        sigma_min: float = 0.2,
+        n_steps: int = 2,
+        step_size: float | None = None,
+        temperature: float = 1.0,
+        theta_learning_rate: float | None = None,
+        n_sweeps: int = 20,
+        point_estimate: str = "marginal",
+        observed_nodes: Any = "auto",
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: Any = "auto",
+        random_state: Any = None,
+    ):
+        super().__init__(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
+
     def _prior_for(self, known: KnownEdges) -> GraphPrior:
-        for name in ("prior", "edge_prior"):
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name} was given, but {type(self).__name__} uses none; use LangevinSystemIdentifier."
-                )
         return FlatPrior()
