@@ -19,9 +19,9 @@ from pandapower import networks  # noqa: E402
 # Power grids and water networks
 
 
-@pytest.mark.parametrize(("make", "name"), [(make_power_grid, "case39"), (make_water_network, "Net1")])
+@pytest.mark.parametrize(("make", "name"), [(make_power_grid, "case14"), (make_water_network, "Net1")])
 def test_noise_is_a_share_of_the_outputs(make, name):
-    exact, noisy = (make(name, 60, noise=noise, random_state=3) for noise in (0, 0.05))
+    exact, noisy = (make(name, 20, noise=noise, random_state=3) for noise in (0, 0.05))
     np.testing.assert_allclose(exact.X, noisy.X, atol=1e-10)
     assert exact.noise_std == 0
     power = (np.delete(exact.Y, exact.ground, axis=1) ** 2).mean()
@@ -89,7 +89,7 @@ def test_weights_are_the_published_susceptances():
     assert grid.base_mva == 100
 
 
-@pytest.mark.parametrize("case", ["case14", "case39", "case118"])
+@pytest.mark.parametrize("case", ["case14", "case118"])
 def test_dc_outputs_solve_pandapowers_equations(case):
     net = getattr(networks, case)()
     pandapower.rundcpp(net)
@@ -102,9 +102,8 @@ def test_dc_outputs_solve_pandapowers_equations(case):
     np.testing.assert_allclose(grid.X.sum(axis=1), 0, atol=1e-10)  # the slack bus takes up what the others feed in
 
 
-@pytest.mark.parametrize("case", ["case14", "case57"])
-def test_the_filter_gives_the_dc_outputs(case):
-    grid = make_power_grid(case, 3, noise=0, random_state=0)
+def test_the_filter_gives_the_dc_outputs():
+    grid = make_power_grid("case57", 1, noise=0, random_state=0)
     # The filter has a leak of a millionth at every node, so that it can be inverted for all graphs.
     np.testing.assert_allclose(steady_state(grid), grid.Y, atol=1e-5 * np.abs(grid.Y).max())
 
@@ -112,7 +111,7 @@ def test_the_filter_gives_the_dc_outputs(case):
 @pytest.mark.parametrize("input_scale", [0.1, 0.001])
 def test_ac_is_near_dc(input_scale):
     dc, ac = (
-        make_power_grid("case14", 5, flow=flow, noise=0, input_scale=input_scale, random_state=0)
+        make_power_grid("case14", 2, flow=flow, noise=0, input_scale=input_scale, random_state=0)
         for flow in ("dc", "ac")
     )
     np.testing.assert_array_equal(dc.X[:, 1:], ac.X[:, 1:])
@@ -129,8 +128,8 @@ def test_ac_angles_are_those_of_the_jacobian():
     model = net._ppc["internal"]
     n_angles = len(model["pv"]) + len(model["pq"])
     order = np.concatenate([model["pv"], model["pq"]])
-    grid = make_power_grid("case14", 4, flow="ac", noise=0, input_scale=1e-3, random_state=0)
-    powers = np.zeros((4, model["J"].shape[0]))
+    grid = make_power_grid("case14", 2, flow="ac", noise=0, input_scale=1e-3, random_state=0)
+    powers = np.zeros((2, model["J"].shape[0]))
     powers[:, :n_angles] = grid.X[:, order]
     expected = np.linalg.solve(model["J"].toarray(), powers.T).T[:, :n_angles]
     np.testing.assert_allclose(grid.Y[:, order], expected, atol=2e-3 * np.abs(expected).max())
@@ -254,7 +253,7 @@ def test_weights_follow_the_law_of_hazen_and_williams():
     np.testing.assert_allclose(water.positions, [[1, 0], [2, 0], [3, 0], [0, 0]])
 
 
-@pytest.mark.parametrize("network", ["Net1", "Net2", "Net3"])
+@pytest.mark.parametrize("network", ["Net1", "Net2"])
 def test_small_changes_have_the_response_of_the_weights(network):
     """What is left is the curvature of the friction, so a tenth of the inputs leaves about a tenth of it."""
     larger, smaller = (

@@ -447,16 +447,18 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize(
-    ("edge_weights", "filter"),
-    [("positive", "heat"), *((kind, filter) for kind in ("positive", "signed") for filter in FILTERS)],
+    ("edge_weights", "filter", "directed"),
+    [
+        ("positive", "heat", False),
+        *((kind, filter, kind == "signed") for kind in ("positive", "signed") for filter in FILTERS),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # one experiment decides nothing
 def test_graphs_without_edges_are_no_trouble(filter, edge_weights, directed):
     """Outputs that are inputs: chains lose all their edges, and what is fitted for no edge is asked for nothing."""
     filter = FILTERS.get(filter, filter)
-    for seed in range(3):
+    for seed in range(2):
         X = np.random.default_rng(seed).normal(size=(2, 3))
         settings = {"n_chains": 2, "n_sweeps": 2, "random_state": seed}
         identifier = LangevinSystemIdentifier(filter, edge_weights=edge_weights, directed=directed, **settings)

@@ -85,9 +85,9 @@ def test_a_prior_survives_every_way_to_keep_it(prior, noisy, tmp_path, way):
     assert {name: type(getattr(other, name)) for name in fitted} == {n: type(getattr(prior, n)) for n in fitted}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["save and load", "pickle"])
 def test_a_copy_goes_on_learning_like_the_original(prior, tmp_path, way):
-    graphs = small_grids(3, seed=1)
+    graphs = small_grids(1, seed=1)
     original, other = copy.deepcopy(prior), WAYS[way](prior, tmp_path / "kept")
     original.partial_fit(graphs)
     other.partial_fit(graphs)

@@ -110,7 +110,6 @@ def test_heading_and_date(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("filter", "words"),
     [
-        (PolynomialFilter(3, shift="laplacian"), "a polynomial of order 3 of the Laplacian"),
         (HeatDiffusionFilter("normalized"), "heat diffusion with the normalised Laplacian"),
         (
             ARMAFilter(1, 2),
@@ -218,8 +217,7 @@ def test_weights_are_not_called_probabilities(identifier, kind, ring, ring_exper
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("edge_weights", ["positive", "signed"])
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize(("edge_weights", "is_told"), [("positive", True), ("signed", False)])
 def test_strengths_are_told(ring, ring_known, edge_weights, is_told, tmp_path):
     X, Y = make_system(ring, PolynomialFilter(1), [0.5, 0.5], n_experiments=20, noise_std=0.3, random_state=0)
     known = KnownEdges(ring_known.mask, ring_known.values, weights=ring) if is_told else ring_known
@@ -289,13 +287,13 @@ def test_a_node_whose_residuals_are_not_noise_is_named(ring, ring_known, tmp_pat
     assert "No node has more of them than chance explains" in fits[0.0]
     assert re.search(r"more than chance explains: [^.]*sensor 2", fits[3.0])
     assert "allow a noise level for each node (noise_std='per-node')" in fits[3.0]
+    assert "the noise is Gaussian, with the same level at all nodes" in fits[3.0]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("identifier", "levels", "may_differ"),
     [
-        (LangevinSystemIdentifier("heat", **SHORT), "the same level at all nodes", True),
         (LangevinSystemIdentifier("heat", noise_std=[0.1] * 5 + [5.0], **SHORT), "its own level at each node", False),
         (RidgeSystemIdentifier("heat"), "the same level at all nodes", False),
     ],
@@ -392,7 +390,7 @@ def fit_ring(noise_of_outputs=1.0, **settings):
     identifier = LangevinSystemIdentifier("heat", **{**SHORT, **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return identifier.fit(X, Y, hide_edges(ring, 0.4, random_state=0))
+        return identifier.fit(X, Y, hide_edges(ring, 0.8, random_state=0))
 
 
 def told_of_noise(identifier, folder):
@@ -408,7 +406,6 @@ def test_a_report_counts_the_chains_that_were_run(tmp_path):
     ("at_fit", "later", "settings", "expected"),
     [
         (None, 0.7, {}, "estimated (90% between"),
-        (0.7, None, {}, "standard deviation 0.7, as given"),
         # A single draw is as equal to itself as if it had been given.
         (None, 0.7, {"n_chains": 1, "n_sweeps": 0, "n_levels": 1}, ", estimated;"),
         (0.7, None, {"n_chains": 1, "n_sweeps": 0, "n_levels": 1}, "standard deviation 0.7, as given"),

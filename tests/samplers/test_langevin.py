@@ -383,16 +383,17 @@ def test_relabelling_the_nodes_permutes_the_result(kernel, name, noise_std):
         torch.testing.assert_close(other.noise_std, state.noise_std, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("identifier", [LangevinSystemIdentifier, LikelihoodLangevinIdentifier])
 @pytest.mark.parametrize("n_sweeps", [0, 8])
-@pytest.mark.parametrize("noise_std", [0.7, None])
+@pytest.mark.parametrize(
+    ("identifier", "noise_std"), [(LangevinSystemIdentifier, None), (LikelihoodLangevinIdentifier, 0.7)]
+)
 def test_units_of_a_diffusion_do_not_matter(identifier, n_sweeps, noise_std):
     """Heat in other units: X, Y and the noise are multiplied, theta is a time and stays.
 
     A power of two scales floating-point numbers without rounding, so Langevin's run is the same to the last bit. A
     sweep compares log-likelihoods that hold the logarithm of the noise, which rounds in single precision.
     """
-    _, X, Y, known = make_problem("heat", dtype=torch.float32)
+    _, X, Y, known = make_problem("heat", fraction=0.8, dtype=torch.float32)
     runs = []
     for unit in (1.0, 2.0**-40, 2.0**40):
         scaled = noise_std if noise_std is None else unit * noise_std
@@ -408,7 +409,7 @@ def test_units_of_a_diffusion_do_not_matter(identifier, n_sweeps, noise_std):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("noise_std", [0.7, None])
-@pytest.mark.parametrize(("input_unit", "output_unit"), [(1.0, 2.0**8), (2.0**8, 1.0), (2.0**-5, 2.0**6)])
+@pytest.mark.parametrize(("input_unit", "output_unit"), [(2.0**8, 1.0), (2.0**-5, 2.0**6)])
 def test_units_of_a_polynomial_go_into_theta(kernel, noise_std, input_unit, output_unit):
     """Outputs c times as large want theta c times as large, inputs c times as large theta c times as small."""
     problem, X, Y, known = make_problem("polynomial")
