@@ -1,14 +1,11 @@
 """Which experiment to do next: how informative inputs and pairs are, and the search for the most informative inputs.
 
-Everything is computed from draws of the system, by pure functions in numpy. Outputs are linear in the input x, so draw
-d of the system predicts x' R_d, where R_d holds the responses to an input of one at each node. The more these
-predictions differ, relative to the noise, the more informative an experiment is: ½ log det(I + covariance of the
-predictions over that of the noise), in nats. It is the mutual information of system and outputs if predictions are
-Gaussian, and an upper bound of it if they are not.
-
-The mutual information between the outputs and the number of the draw, which needs no such assumption, ranks inputs no
-better on graphs of five nodes, and cannot exceed the logarithm of the number of draws: on graphs of thirty nodes all
-good inputs reach that, and look the same.
+Outputs are linear in the input x, so draw d of the system predicts x' R_d, where R_d holds the responses to an input of
+one at each node. The more these predictions differ, relative to the noise, the more informative an experiment is:
+½ log det(I + covariance of the predictions over that of the noise), in nats. It is the mutual information of system and
+outputs if predictions are Gaussian, and an upper bound of it if they are not. The mutual information with the number of
+the draw, which needs no such assumption, ranks inputs no better, and cannot exceed the logarithm of the number of
+draws, which on graphs of thirty nodes all good inputs reach.
 
 Arrays: responses and deviations (draws, nodes, outputs), inputs (inputs, nodes), predictions (..., draws, outputs).
 """
@@ -35,12 +32,6 @@ __all__ = [
     "gaussian_information",
     "pair_information",
 ]
-
-# A sum of squared predictions up to which I + P'P keeps its identity in double precision, with digits to spare. Beyond,
-# as where inputs are a million times larger than those so far, singular values of P itself are used, which cost more.
-_LARGEST_GRAM = 1e10
-# Predictions of many inputs are made in parts that hold about so many numbers.
-_NUMBERS_AT_ONCE = 2**23
 
 
 def deviations_of(responses: FloatArray, noise_std: FloatArray) -> FloatArray:
@@ -71,9 +62,12 @@ def _half_log_determinant(predictions: FloatArray) -> FloatArray:
 
 
 def _has_small_gram(predictions: FloatArray) -> bool:
-    """Whether I + P'P of predictions P (..., draws, outputs) can be factorised without loss."""
+    """Whether I + P'P of predictions P (..., draws, outputs) can be factorised without losing the identity.
+
+    If not, as where inputs are a million times larger than those so far, singular values of P are used, at more cost.
+    """
     largest = float(np.abs(predictions).max(initial=0.0))
-    return bool(largest < np.sqrt(_LARGEST_GRAM / max(1, predictions.shape[-2] * predictions.shape[-1])))
+    return bool(largest < np.sqrt(1e10 / max(1, predictions.shape[-2] * predictions.shape[-1])))
 
 
 def gaussian_information(deviations: FloatArray, inputs: FloatArray) -> FloatArray:
@@ -104,30 +98,19 @@ def conditioned(deviations: FloatArray, inputs: FloatArray) -> FloatArray:
 
 
 def _in_parts(deviations: FloatArray, inputs: FloatArray) -> Iterator[FloatArray]:
-    size = max(1, _NUMBERS_AT_ONCE // (deviations.shape[0] * deviations.shape[2]))
+    size = max(1, 2**23 // (deviations.shape[0] * deviations.shape[2]))  # predictions at once
     for start in range(0, len(inputs), size):
         yield inputs[start : start + size]
 
 
 # The search for inputs: one after the other, then each anew given the others. What one more input adds to those chosen
-# is its information under deviations that are conditioned on them (`conditioned`), so every step is a search for one
-# input.
-#
-# Within a box, the search goes from corner to corner: all coordinates to the side that the gradient points to, then
-# single ones, as long as the objective grows. It starts from the signs of the leading directions of the predictive
-# covariance and from random corners. The logarithm makes the objective concave where an input is already informative,
-# so the best input need not be a corner; the best corner is therefore polished within the box. With few driven nodes,
-# nodes are added one after the other and then exchanged for others. Among candidates, rows are.
+# is its information under deviations that are conditioned on them, so every step is a search for one input. Within a
+# box, it goes from corner to corner: all coordinates to the side that the gradient points to, then single ones, as long
+# as the objective grows. The logarithm makes the objective concave where an input is already informative, so the best
+# corner is then polished within the box. With few driven nodes, nodes are added one after the other and then exchanged.
 
-# Corners from which the search for one input starts.
-_N_DIRECTIONS, _N_RANDOM = 2, 4
-# Where few nodes are driven, the first one is one of so many.
-_N_FIRST_NODES = 8
 _MOST_ROUNDS = 50
-# How often each input of a batch is chosen anew, given all others.
-_N_EXCHANGES = 2
-# An improvement, in nats, that counts.
-_SMALLEST_GAIN = 1e-6
+_SMALLEST_GAIN = 1e-6  # an improvement, in nats, that counts
 
 
 class Box(NamedTuple):
@@ -144,19 +127,7 @@ class Box(NamedTuple):
 
 
 def choose_inputs(deviations: FloatArray, n_inputs: int, box: Box, rng: np.random.RandomState) -> FloatArray:
-    """Inputs (inputs, nodes) within a box that are most informative together.
-
-    Parameters
-    ----------
-    deviations : ndarray (draws, nodes, outputs)
-        What the draws predict, see `deviations_of`.
-    n_inputs : int
-        How many.
-    box : Box
-        What inputs are possible.
-    rng : RandomState
-        Random starts.
-    """
+    """Inputs (inputs, nodes) within a box that are most informative together, given what draws predict."""
     find = _best_sparse_input if box.is_sparse else _best_corner
 
     def choose(left: FloatArray, _: list[FloatArray], now: FloatArray | None) -> FloatArray:
@@ -192,7 +163,7 @@ def _chosen_jointly(
     chosen: list[Any] = []
     for _ in range(n_inputs):
         chosen.append(choose(conditioned(deviations, inputs_of(chosen)), chosen, None))
-    for _ in range(_N_EXCHANGES if n_inputs > 1 else 0):
+    for _ in range(2 if n_inputs > 1 else 0):
         before = list(chosen)
         for place, now in enumerate(before):
             others = chosen[:place] + chosen[place + 1 :]
@@ -228,9 +199,10 @@ def _value_and_gradient(deviations: FloatArray, x: FloatArray) -> tuple[float, F
 
 
 def _best_corner(deviations: FloatArray, box: Box, now: FloatArray | None, rng: np.random.RandomState) -> FloatArray:
+    # Starts are the signs of the leading directions of the predictive covariance, and random corners.
     covariance = np.einsum("dio,djo->ij", deviations, deviations, optimize=True)
-    directions = np.linalg.eigh(covariance)[1][:, ::-1][:, :_N_DIRECTIONS].T
-    random = rng.uniform(-1, 1, size=(_N_RANDOM, len(box.low)))
+    directions = np.linalg.eigh(covariance)[1][:, ::-1][:, :2].T
+    random = rng.uniform(-1, 1, size=(4, len(box.low)))
     starts = [np.where(signs > 0, box.high, box.low) for signs in (*directions, *random)]
     if now is not None:
         starts.append(np.where(2 * now > box.low + box.high, box.high, box.low))
@@ -285,7 +257,7 @@ def _best_single_nodes(deviations: FloatArray, box: Box) -> list[FloatArray]:
     values = gaussian_information(deviations, alone)
     is_driving = (alone != 0).any(axis=1)
     order = [row for row in np.argsort(-values, kind="stable") if is_driving[row]]
-    return [alone[row] for row in order[:_N_FIRST_NODES]]
+    return [alone[row] for row in order[:8]]
 
 
 def _exchanged(deviations: FloatArray, box: Box, x: FloatArray) -> FloatArray:
@@ -331,28 +303,15 @@ def _polished(deviations: FloatArray, x: FloatArray, box: Box) -> FloatArray:
 
 # Pairs to check by hand
 
-# Pairs that are compared with one another, those of most entropy; the others count by their own entropy alone.
-_MOST_PAIRS = 1_000
-# Ways of matching chains with others, to estimate what independent pairs seem to have in common.
-_MOST_SHIFTS = 8
-
 
 def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> FloatArray:
     """Mutual information (pairs,) of every pair with the others, summed over them.
 
-    Parameters
-    ----------
-    graphs : ndarray (chains, draws, pairs)
-        Zeros and ones.
-    weight : ndarray (chains,)
-        Weights of the chains, which add up to one.
-
-    Notes
-    -----
-    In finitely many draws, independent pairs seem to have something in common. To estimate how much, the chains of one
-    pair are matched with other chains of the other pair: what is then left in common is chance, with the
-    autocorrelation of the draws of a chain. It is subtracted, pair by pair, so that the sum over many pairs that have
-    nothing in common is zero on average. For a single chain, it is the 1 / (2 n) of Miller and Madow.
+    Graphs (chains, draws, pairs) are zeros and ones, and the weights (chains,) add up to one. In finitely many draws,
+    independent pairs seem to have something in common. To estimate how much, the chains of one pair are matched with
+    other chains of the other pair: what is then left in common is chance. It is subtracted, pair by pair, so that the
+    sum over many pairs that have nothing in common is zero on average. For a single chain, it is the 1 / (2 n) of
+    Miller and Madow.
     """
     n_chains, n_draws, n_pairs = graphs.shape
     share = np.repeat(weight / n_draws, n_draws)
@@ -360,7 +319,8 @@ def pair_information(graphs: npt.NDArray[Any], weight: FloatArray) -> FloatArray
     entropy = entropy_of(share @ flat)
     about_others = np.zeros(n_pairs)
     compared = np.flatnonzero(entropy > 0)
-    compared = compared[np.argsort(-entropy[compared], kind="stable")][:_MOST_PAIRS]
+    # Beyond a thousand pairs, those of least entropy count by this alone.
+    compared = compared[np.argsort(-entropy[compared], kind="stable")][:1_000]
     if len(compared) > 1:
         flat = flat[:, compared]
         common = _mutual_information(flat, flat, share)
@@ -376,7 +336,7 @@ def _common_by_chance(graphs: FloatArray, share: FloatArray) -> FloatArray:
     if n_chains == 1:
         return np.full((n_pairs, n_pairs), 1 / (2 * n_draws))
     flat = graphs.reshape(-1, n_pairs)
-    shifts = np.unique(np.linspace(1, n_chains - 1, min(_MOST_SHIFTS, n_chains - 1)).round().astype(int))
+    shifts = np.unique(np.linspace(1, n_chains - 1, min(8, n_chains - 1)).round().astype(int))
     by_chance = [
         _mutual_information(flat, np.roll(graphs, shift, axis=0).reshape(-1, n_pairs), share) for shift in shifts
     ]

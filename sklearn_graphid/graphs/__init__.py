@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._edge_space import EdgeSpace, changed_graphs, one_entry_per_pair, upper_half_mirrored
+from ._edge_space import EdgeSpace, changed_graphs, one_entry_per_pair
 from ._known_edges import KnownEdges
 
-__all__ = ["EdgeSpace", "KnownEdges", "changed_graphs", "one_entry_per_pair", "upper_half_mirrored"]
+__all__ = ["EdgeSpace", "KnownEdges", "changed_graphs", "one_entry_per_pair"]

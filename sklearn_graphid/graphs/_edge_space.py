@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["EdgeSpace", "changed_graphs", "one_entry_per_pair", "upper_half_mirrored"]
+__all__ = ["EdgeSpace", "changed_graphs", "one_entry_per_pair"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -20,8 +20,7 @@ class EdgeSpace:
     """The pairs of nodes whose edge is unknown, as free entries of an adjacency matrix.
 
     In an undirected graph a pair has two entries in the matrix, (i, j) and (j, i); in a directed graph (i, j) and
-    (j, i) are separate pairs with one entry each. This class is the only place that knows the difference: all code that
-    sets, reads or flips pairs, or differentiates with respect to them, goes through it. Methods take numpy arrays, or
+    (j, i) are separate pairs with one entry each. Only this class knows the difference. Methods take numpy arrays, or
     tensors after `to`.
 
     Parameters
@@ -78,10 +77,7 @@ class EdgeSpace:
         return self.rows, self.columns
 
     def sources_and_targets(self) -> tuple[Any, Any]:
-        """Return the source and the target of every pair; the target is the row.
-
-        In an undirected graph, where edges have no direction, these are rows and columns.
-        """
+        """Return the source and the target of every pair: columns and rows; rows and columns if undirected."""
         return (self.columns, self.rows) if self.directed else (self.rows, self.columns)
 
     def to(self, device: torch.device) -> EdgeSpace:
@@ -140,13 +136,8 @@ def changed_graphs(adjacency: Tensor, rows: Tensor, columns: Tensor, amounts: Te
 
 
 def one_entry_per_pair(matrices: Tensor, directed: bool) -> Tensor:
-    """Matrices of a graph, from any: with a zero diagonal, and symmetric unless directed."""
+    """Matrices of a graph, from any: with a zero diagonal, and the upper half mirrored unless directed."""
     if directed:
         return matrices.masked_fill(torch.eye(matrices.shape[-1], dtype=torch.bool, device=matrices.device), 0)
-    return upper_half_mirrored(matrices)
-
-
-def upper_half_mirrored(matrices: Tensor) -> Tensor:
-    """Symmetric matrices with a zero diagonal, from what stands above it."""
     upper = torch.triu(matrices, 1)
     return upper + upper.mT

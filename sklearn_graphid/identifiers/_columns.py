@@ -107,10 +107,10 @@ def _by_position(observed_nodes: Any, n_outputs: int, inputs: Nodes, n_nodes: in
 def row_order(X: Any, Y: Any) -> npt.NDArray[np.intp] | None:
     """The order that puts the rows of Y in that of X's, by the labels of their pandas index; None: by position.
 
-    Rows go by position where X or Y has no index, where the labels agree, and where one of them has the index that
-    pandas gives to rows without labels and the other one has none of its labels. A part of such an index, as
-    cross-validation takes it, looks like labels. So integers also go by position with labels of another type, and with
-    integers that count the same rows from one instead of zero. All other labels that do not match are an error.
+    Rows go by position where X or Y has no index, where the labels agree, and where those of one are mere counts: the
+    index that pandas gives to rows without labels, of which the other one has no label, or a part of it, as
+    cross-validation takes it, beside labels of another type or integers that are one apart. All other labels that do
+    not match are an error.
     """
     index_of_inputs, index_of_outputs = _index_of(X), _index_of(Y)
     if index_of_inputs is None or index_of_outputs is None or index_of_inputs.equals(index_of_outputs):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_graphid.graphs import EdgeSpace, changed_graphs, upper_half_mirrored
+from sklearn_graphid.graphs import EdgeSpace, changed_graphs, one_entry_per_pair
 
 CPU = torch.device("cpu")
 FREE = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]], dtype=bool)
@@ -83,4 +83,4 @@ def test_networkx_has_the_same_edges():
 
 def test_mirroring_keeps_the_upper_half():
     matrix = torch.arange(9.0).view(3, 3)
-    np.testing.assert_array_equal(upper_half_mirrored(matrix).numpy(), [[0, 1, 2], [1, 0, 5], [2, 5, 0]])
+    np.testing.assert_array_equal(one_entry_per_pair(matrix, directed=False).numpy(), [[0, 1, 2], [1, 0, 5], [2, 5, 0]])
