@@ -10,9 +10,8 @@ from ._calibration import EdgeCalibrationDisplay
 from ._comparison import ComparisonDisplay
 from ._graph import GraphDisplay
 from ._information import InformationDisplay
+from ._parameters import ThetaDisplay, TraceDisplay
 from ._predictive_check import PredictiveCheckDisplay
-from ._theta import ThetaDisplay
-from ._trace import TraceDisplay
 from ._training import PriorTrainingDisplay
 
 __all__ = [

@@ -8,41 +8,33 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
+from sklearn.isotonic import isotonic_regression
 
+from .._utils._numbers import FloatArray, check_flag
 from ..graphs import EdgeSpace
-from ..graphs._nodes import Names, unless_numbers
-from ._checks import check_choice, check_flags, check_names
-from ._identified_graph import IdentifiedGraph, IdentifiedGraphDisplay
-from ._labels import label_sizes
-from ._names import LITERAL, drawable
-from ._strengths import strength_colours
-from ._style import BLACK, axes_or_new, needs_matplotlib
-from ._tick_names import spread
+from ._base import BLACK, LITERAL, IdentifiedGraphDisplay, check_choice, check_names, drawable, label_sizes, panels_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-__all__ = ["AdjacencyDisplay"]
+__all__ = ["AdjacencyDisplay", "spread"]
 
-_KNOWN_EDGE = "#7F7F7F"
-_NO_EDGE = "#FFFFFF"
+_KNOWN_EDGE, _NO_EDGE = "#7F7F7F", "#FFFFFF"
 # In grey, an edge that is known and a pair of middling probability would look the same without it.
 _HATCH = "////"
-_HATCH_COLOUR = "#D9D9D9"
-_HATCH_ON_PALE = "#808080"
-_PALE = 0.6  # lightness
+_HATCH_COLOUR, _HATCH_ON_PALE = "#D9D9D9", "#808080"
 _UNKNOWN_WITHOUT_EDGE = "#ECECEC"  # where colours show strengths
-_SOME_STRENGTH, _SOME_NEGATIVE_STRENGTH = "#3B8FCB", "#E58A4E"
-_SMALLEST_HATCHED_CELL = 4.0  # in points; the lines are about as far apart
-_SMALLEST_FONT, _END_FONT_SIZE = 6.0, 7.0  # in points: below the first, only some nodes are named, by the second
-_LEADER = 10.0  # points between the matrix and such a name, for the line that joins them
 _SMALLEST_ERROR = 5.0  # in points: a mark of an error is seen, however small the cells
-# From a tint that tells an improbable pair from a known absence, to a blue darker than the grey of a known edge. The
-# lightness falls evenly, so that print in grey keeps the order.
-_PROBABILITY_COLOURS = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
+# In all scales lightness falls evenly, so that print in grey keeps the order. Probabilities go from a tint that tells
+# an improbable pair from a known absence, to a blue darker than the grey of a known edge; the weakest strength differs
+# from the white of no edge. Between the signs there is no colour: the smallest strength has the tint of its own.
+_PROBABILITIES = ["#E3EEF9", "#9DC7E8", "#3B8FCB", "#0A4F93", "#06284F"]
+_STRENGTHS = ["#CFE2F3", "#8DBEE3", "#3B8FCB", "#0A4F93", "#06284F"]
+_SIGNED = ["#4A1A00", "#A94500", "#E58A4E", "#F7CDB0", "#BBD9EF", "#5BA3D6", "#0A5FA6", "#06284F"]
 
-# A decision is a mark in the middle of the cell: its shape tells what became of the pair.
+# A decision is a mark in the middle of the cell: its shape tells what became of the pair. In the legend it lies on a
+# cell as in the picture, where an edge that was decided on is dark.
 _MARKS: dict[str, dict[str, Any]] = {
     "negative": {"label": "below zero", "marker": "_", "facecolor": "white", "edgecolor": None, "share": 0.6},
     "inferred": {"label": "inferred edge", "marker": "o", "facecolor": "white", "edgecolor": "none", "share": 0.35},
@@ -55,10 +47,9 @@ _MARKS: dict[str, dict[str, Any]] = {
 class AdjacencyDisplay(IdentifiedGraphDisplay):
     """Adjacency matrix with known pairs in grey and the probabilities of unknown pairs in blue.
 
-    Known edges are hatched, so that they differ from probabilities in print without colour. A dot marks an inferred
-    edge. If the true graph is given, a ring marks a missed edge and a cross a false one. In a directed graph, an edge
-    is in the column of its source and the row of its target. If edges have strengths, the colours show these, and a bar
-    marks a negative strength.
+    Known edges are hatched. A dot marks an inferred edge; if the true graph is given, a ring marks a missed edge and a
+    cross a false one. In a directed graph, an edge is in the column of its source and the row of its target. If edges
+    have strengths, the colours show these, and a bar marks a negative strength.
 
     Parameters
     ----------
@@ -71,8 +62,8 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
     true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
         The true graph, to mark found, missed and false edges.
     node_names : sequence, default=None
-        Names of the nodes, written above and to the left of the matrix. In a large matrix only nodes with an inferred
-        or missed edge are named; if there is no room for all of these, those with the most probable edges.
+        Names of the nodes. In a large matrix only nodes with an inferred or missed edge are named, those with the most
+        probable edges first.
     weights : ndarray of shape (n_nodes, n_nodes), default=None
         Strengths of the edges.
 
@@ -111,11 +102,6 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
     ['inferred']
     """
 
-    @classmethod
-    def _shown_names(cls, names: Names | None) -> Names | None:
-        return names and unless_numbers(names)
-
-    @needs_matplotlib
     def plot(
         self,
         ax: Axes | None = None,
@@ -141,82 +127,80 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             Whether to show the scale of the colours.
         legend : bool, default=True
             Whether to explain shades and marks below the matrix.
-
-        Returns
-        -------
-        AdjacencyDisplay
-            The display itself.
         """
         from matplotlib.colors import LogNorm
         from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-        check_flags(colorbar=colorbar, legend=legend)
-        shows_strengths = self._shows_strengths(color_by)
-        graph = self._graph()
-        names = None if self.node_names is None else check_names(self.node_names, graph.n_nodes, "node_names", "node")
-        self.node_order_ = _resolve_order(node_order, graph)
-        self.ax_, self.figure_ = axes_or_new(ax, (6.4, 6.0), layout="compressed")
-        coloured = self._draw_cells(shows_strengths)
-        self._draw_marks(graph)
+        check_flag(colorbar, "colorbar")
+        check_flag(legend, "legend")
+        if color_by is not None:
+            check_choice(color_by, "color_by", ("probability", "strength"), "None")
+        if color_by == "strength" and self.weights is None:
+            raise ValueError(
+                "color_by='strength', but the edges have no strengths; expected color_by='probability', or weights."
+            )
+        weights = None if color_by == "probability" else self.weights
+        names = None if self.node_names is None else check_names(self.node_names, len(self.adjacency))
+        self.node_order_ = _resolve_order(node_order, self.adjacency)
+        (self.ax_,), self.figure_ = panels_on(ax, 1, (6.4, 6.0), framed=True, layout="compressed")
+        coloured = self._draw_cells(weights)
+        self._draw_marks(weights)
         self._label_nodes(names)
         self.colorbar_ = None
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(coloured, ax=self.ax_, fraction=0.045, pad=0.03)
-            self.colorbar_.set_label("strength of an edge" if shows_strengths else "probability of an unknown edge")
+            shown = "probability of an unknown edge" if weights is None else "strength of an edge"
+            self.colorbar_.set_label(shown)
             if isinstance(coloured.norm, LogNorm):
-                self.colorbar_.locator, self.colorbar_.formatter = (
-                    LogLocator(subs=(1, 2, 5)),
-                    StrMethodFormatter("{x:g}"),
-                )
+                self.colorbar_.locator = LogLocator(subs=(1, 2, 5))
+                self.colorbar_.formatter = StrMethodFormatter("{x:g}")
                 self.colorbar_.minorticks_off()
         if legend:
             self._draw_legend()
         return self
 
-    def _shows_strengths(self, color_by: str | None) -> bool:
-        if color_by is None:
-            return self.weights is not None
-        check_choice(color_by, "color_by", ("probability", "strength"), "None")
-        if color_by == "strength" and self.weights is None:
-            raise ValueError(
-                "color_by='strength', but the edges have no strengths; expected color_by='probability', or weights."
-            )
-        return color_by == "strength"
-
-    def _draw_cells(self, shows_strengths: bool) -> AxesImage:
+    def _draw_cells(self, weights: FloatArray | None) -> AxesImage:
         """The known pairs, and on them the colours, which are returned."""
-        from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+        from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm, Normalize
 
-        cells = np.ix_(self.node_order_, self.node_order_)
-        known = self.known.mask[cells]
-        values = np.ma.masked_array(self.known.values[cells], mask=~known)
-        greys = ListedColormap([_NO_EDGE, _KNOWN_EDGE])
-        self.known_image_ = self.ax_.imshow(values, cmap=greys, vmin=0, vmax=1)
-        self.probability_image_: AxesImage | None = None
-        self.strength_image_: AxesImage | None = None
-        if shows_strengths and self.weights is not None:
-            is_edge = self.adjacency[cells] == 1
-            self.ax_.set_facecolor(_UNKNOWN_WITHOUT_EDGE)
-            colours, scale = strength_colours(self._strengths())
-            strengths = np.ma.masked_array(self.weights[cells], mask=~is_edge)
-            coloured = self.strength_image_ = self.ax_.imshow(strengths, cmap=colours, norm=scale)
+        def show(values: FloatArray, hidden: Any, colours: Any, scale: Any) -> AxesImage:
+            if isinstance(colours, list):
+                colours = LinearSegmentedColormap.from_list("", colours)
+            cells = np.ma.masked_array(values, mask=hidden)[np.ix_(self.node_order_, self.node_order_)]
+            image: AxesImage = self.ax_.imshow(cells, cmap=colours, norm=scale)
+            return image
+
+        self.probability_image_ = self.strength_image_ = None
+        known = self.known
+        self.known_image_ = show(known.values, ~known.mask, ListedColormap([_NO_EDGE, _KNOWN_EDGE]), Normalize(0, 1))
+        if weights is None:
+            image = self.probability_image_ = show(self.edge_probabilities, known.mask, _PROBABILITIES, Normalize(0, 1))
         else:
-            probabilities = np.ma.masked_array(self.edge_probabilities[cells], mask=known)
-            blues = LinearSegmentedColormap.from_list("edge probability", _PROBABILITY_COLOURS)
-            coloured = self.probability_image_ = self.ax_.imshow(probabilities, cmap=blues, vmin=0, vmax=1)
+            self.ax_.set_facecolor(_UNKNOWN_WITHOUT_EDGE)
+            strengths = self._strengths()
+            sizes = np.abs(strengths) if strengths.size else np.array([0.0, 1.0])
+            largest = sizes.max()
+            if (strengths < 0).any():
+                colours, scale = _SIGNED, Normalize(-largest, largest)
+            else:  # by logarithms where strengths differ much
+                is_wide = largest > 20 * sizes.min() > 0
+                colours, scale = _STRENGTHS, LogNorm(sizes.min(), largest) if is_wide else Normalize(0, largest)
+            image = self.strength_image_ = show(weights, self.adjacency != 1, colours, scale)
         if self._is_hatched():
-            self._hatch(known & (values.data == 1))
-        return coloured
+            self._hatch()
+        return image
 
     def _is_hatched(self) -> bool:
-        return bool(self.known.values.any()) and self._cell_in_points() > _SMALLEST_HATCHED_CELL
+        # The lines are about four points apart.
+        return bool(self.known.values.any()) and self._cell_in_points() > 4.0
 
-    def _hatch(self, is_hatched: npt.NDArray[np.bool_]) -> None:
+    def _hatch(self) -> None:
         from matplotlib.collections import PolyCollection
 
+        is_hatched = (self.known.mask & (self.known.values == 1))[np.ix_(self.node_order_, self.node_order_)]
         is_pale = np.zeros_like(is_hatched)
         if (image := self.strength_image_) is not None and (strengths := image.get_array()) is not None:
-            is_pale = image.to_rgba(strengths)[..., :3].mean(-1) > _PALE
+            is_pale = image.to_rgba(strengths)[..., :3].mean(-1) > 0.6
         corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
         for colour, cells in ((_HATCH_COLOUR, is_hatched & ~is_pale), (_HATCH_ON_PALE, is_hatched & is_pale)):
             if cells.any():
@@ -224,29 +208,29 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
                 look: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 0, "hatch": _HATCH}
                 self.ax_.add_collection(PolyCollection(squares, **look), autolim=False)
 
-    def _draw_marks(self, graph: IdentifiedGraph) -> None:
+    def _draw_marks(self, weights: FloatArray | None) -> None:
         from matplotlib.patheffects import withStroke
 
-        row_of_node = np.argsort(self.node_order_)
-        cell = self._cell_in_points()
+        row_of_node, cell = np.argsort(self.node_order_), self._cell_in_points()
         self.marks_ = {}
-        kinds = graph.edges()
-        if self.strength_image_ is not None and self.weights is not None:
-            kinds = {"negative": np.column_stack(EdgeSpace.of_mask(self.weights < 0, graph.directed).ends()), **kinds}
+        kinds = self._edges()
+        if weights is not None:
+            negative = EdgeSpace.of_mask(weights < 0, self.known.directed)
+            kinds = {"negative": np.column_stack(negative.ends()), **kinds}
         for kind, pairs in kinds.items():
             if kind not in _MARKS or not len(pairs):
                 continue
             look = dict(_MARKS[kind])
-            smallest = 0.0 if look["label"] in ("inferred edge", "found edge") else _SMALLEST_ERROR
+            is_decided = kind in ("inferred", "found")
+            smallest = 0.0 if is_decided else _SMALLEST_ERROR
             size = max(look.pop("share") * cell, smallest) ** 2
             label = f"{look.pop('label')} ({len(pairs)})"
-            cells = pairs if graph.directed else np.concatenate([pairs, pairs[:, ::-1]])
+            cells = pairs if self.known.directed else np.concatenate([pairs, pairs[:, ::-1]])
             rows, columns = row_of_node[cells].T
             width = min(1.5, 0.12 * max(cell, smallest))
             mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
-            if kind in ("inferred", "found") and self.strength_image_ is not None:  # a weak edge is nearly white
-                mark.set_edgecolor(BLACK)
-                mark.set_linewidth(0.3 * width)
+            if is_decided and weights is not None:  # a weak edge is nearly white
+                mark.set(edgecolor=BLACK, linewidth=0.3 * width)
             if kind == "negative":
                 mark.set_path_effects([withStroke(linewidth=2 * width, foreground=BLACK)])
             if kind == "missed":  # a ring lies on cells as dark as itself
@@ -254,15 +238,16 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             self.marks_[kind] = mark
 
     def _cell_in_points(self) -> float:
-        extent = self.ax_.get_window_extent()
-        return 72 * min(extent.width, extent.height) / self.figure_.dpi / len(self.node_order_)
+        extent: Any = self.ax_.get_window_extent()
+        cell: float = 72 * min(extent.width, extent.height) / self.figure_.dpi / len(self.node_order_)
+        return cell
 
     def _label_nodes(self, node_names: list[Any] | None) -> None:
         if self.known.directed:
             self.ax_.set(xlabel="from node", ylabel="to node")
+        elif node_names is None:
+            self.ax_.set(xlabel="node", ylabel="node")
         if node_names is None:
-            if not self.known.directed:
-                self.ax_.set(xlabel="node", ylabel="node")
             self.ax_.tick_params(labelbottom=False, labelleft=False, length=0)
             return
         names = [drawable(node_names[node]) for node in self.node_order_]
@@ -270,7 +255,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         # it is high, so a matrix whose side was n cells keeps n / (n + letters) of it, and a name fills most of a cell.
         letters = 0.55 * max(map(len, names), default=0)
         size = 0.85 * self._cell_in_points() * len(names) / (len(names) + letters)
-        if size < _SMALLEST_FONT:
+        if size < 6.0:
             self._name_ends(names)
             return
         look: dict[str, Any] = {"fontsize": min(10.0, size), **LITERAL}
@@ -287,66 +272,65 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
                 columns, rows = np.asarray(mark.get_offsets()).astype(int).T
                 nodes = self.node_order_
                 marked[rows, columns] = 1 + self.edge_probabilities[nodes[rows], nodes[columns]]
-        sizes = label_sizes(names, _END_FONT_SIZE)
-        side = self._cell_in_points() * len(names) - float(sizes[:, 0].max()) - _LEADER
+        font_size, gap = 7.0, 10.0  # points; the gap is for the line from a name to the matrix
+        sizes = label_sizes(names, font_size)
+        side = self._cell_in_points() * len(names) - float(sizes[:, 0].max()) - gap
         distance = 1.15 * float(sizes[:, 1].max()) * len(names) / max(side, 1.0)  # in cells
-        look: dict[str, Any] = {"fontsize": _END_FONT_SIZE, "annotation_clip": False, **LITERAL}
+        look: dict[str, Any] = {"fontsize": font_size, "annotation_clip": False, **LITERAL}
         leader: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.5, "color": "#7F7F7F", "shrinkA": 1, "shrinkB": 0}
         for axis in (0, 1):  # of the columns, above; of the rows, on the left
             importance = marked.max(axis)
             n_fit = int(len(names) / distance)
             ends = np.sort(np.argsort(-importance, kind="stable")[: min(n_fit, int((importance > 0).sum()))])
             for place, moved in zip(ends, spread(ends.astype(float), distance, -0.5, len(names) - 0.5), strict=True):
-                text: dict[str, Any] = {"text": names[place], "xy": (place, -0.5), "xytext": (moved, _LEADER)}
-                turn: dict[str, Any] = {"ha": "center", "va": "bottom", "rotation": 90}
-                text["textcoords"], anchor = ("data", "offset points"), (0.5, 0.0)
+                text: dict[str, Any] = {"xy": (place, -0.5), "xytext": (moved, gap), "ha": "center", "va": "bottom"}
+                text |= {"textcoords": ("data", "offset points"), "rotation": 90}
                 if axis == 1:
-                    text |= {"xy": (-0.5, place), "xytext": (-_LEADER, moved), "textcoords": ("offset points", "data")}
-                    turn, anchor = {"ha": "right", "va": "center"}, (1.0, 0.5)
-                self.ax_.annotate(**text, **turn, **look, arrowprops={**leader, "relpos": anchor})
+                    text = {"xy": (-0.5, place), "xytext": (-gap, moved), "ha": "right", "va": "center"}
+                    text["textcoords"] = ("offset points", "data")
+                arrow = {**leader, "relpos": (1.0, 0.5) if axis == 1 else (0.5, 0.0)}
+                self.ax_.annotate(names[place], **text, **look, arrowprops=arrow)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        patches = [Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence")]
+        handles: list[Any] = [Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence")]
         if self.known.values.any():
-            hatch = _HATCH if self._is_hatched() else None
-            look: dict[str, Any] = {"facecolor": _KNOWN_EDGE, "edgecolor": _HATCH_COLOUR, "linewidth": 0}
-            if self.strength_image_ is not None:
-                look["facecolor"] = _SOME_STRENGTH
-            patches.insert(0, Patch(hatch=hatch, label="known edge", **look))
+            colour = _KNOWN_EDGE if self.strength_image_ is None else _STRENGTHS[2]
+            look: dict[str, Any] = {"edgecolor": _HATCH_COLOUR, "linewidth": 0, "label": "known edge"}
+            handles.insert(0, Patch(facecolor=colour, hatch=_HATCH if self._is_hatched() else None, **look))
         if self.strength_image_ is not None and self.known.n_unknown:
-            patches.append(Patch(facecolor=_UNKNOWN_WITHOUT_EDGE, linewidth=0, label="no edge inferred"))
-        marks = [tuple(Line2D([], [], **layer) for layer in _legend_layers(kind)) for kind in self.marks_]
-        labels = [str(entry.get_label()) for entry in (*patches, *self.marks_.values())]
+            handles.append(Patch(facecolor=_UNKNOWN_WITHOUT_EDGE, linewidth=0, label="no edge inferred"))
+        labels = [str(entry.get_label()) for entry in (*handles, *self.marks_.values())]
+        cells = {"missed": _PROBABILITIES[0], "negative": _SIGNED[2]}
+        for kind in self.marks_:
+            cell = {"marker": "s", "color": cells.get(kind, _PROBABILITIES[-2]), "markersize": 13}
+            mark = {"marker": _MARKS[kind]["marker"], "markeredgewidth": 1.2, "markersize": 13 * _MARKS[kind]["share"]}
+            mark |= {"markerfacecolor": _MARKS[kind]["facecolor"], "markeredgecolor": _MARKS[kind]["edgecolor"]}
+            handles.append(tuple(Line2D([], [], linestyle="none", **layer) for layer in (cell, mark)))
         place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.06), "ncols": 3}
-        self.ax_.legend([*patches, *marks], labels, frameon=False, **place)
+        self.ax_.legend(handles, labels, frameon=False, **place)
 
 
-def _legend_layers(kind: str) -> list[dict[str, Any]]:
-    """A cell and the mark on it, as they look in the picture: what is decided to be an edge is dark, a miss is pale."""
-    look = _MARKS[kind]
-    cell = {"missed": _PROBABILITY_COLOURS[0], "negative": _SOME_NEGATIVE_STRENGTH}.get(kind, _PROBABILITY_COLOURS[-2])
-    mark = {
-        "markerfacecolor": look["facecolor"],
-        "markeredgecolor": look["edgecolor"],
-        "markersize": 13 * look["share"],
-    }
-    return [
-        {"linestyle": "none", "marker": "s", "color": cell, "markersize": 13},
-        {"linestyle": "none", "marker": look["marker"], "markeredgewidth": 1.2, **mark},
-    ]
+def spread(places: FloatArray, distance: float, low: float, high: float) -> FloatArray:
+    """Ascending places, moved as little as possible (in squares) so that they keep a distance, within a range."""
+    if not len(places):
+        return places
+    steps = distance * np.arange(len(places))
+    moved: FloatArray = np.asarray(isotonic_regression(places - steps)) + steps
+    # The bounds keep the distance themselves.
+    bounded: FloatArray = np.clip(moved, low + steps, high - steps[::-1])
+    return bounded
 
 
-def _resolve_order(node_order: Any, graph: IdentifiedGraph) -> npt.NDArray[np.intp]:
-    n_nodes = graph.n_nodes
+def _resolve_order(node_order: Any, adjacency: FloatArray) -> npt.NDArray[np.intp]:
+    n_nodes = len(adjacency)
     if node_order is None:
         return np.arange(n_nodes)
     if isinstance(node_order, str):
         check_choice(node_order, "node_order", ("bandwidth",), "an order of the nodes")
-        both_ways = graph.adjacency + graph.adjacency.T
-        order = reverse_cuthill_mckee(sparse.csr_array(both_ways), symmetric_mode=True)
+        order = reverse_cuthill_mckee(sparse.csr_array(adjacency + adjacency.T), symmetric_mode=True)
         return np.asarray(order, dtype=np.intp)
     order = np.asarray(node_order)
     is_numbers = order.shape == (n_nodes,) and order.dtype.kind in "iuf"

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .._utils._numbers import FloatArray
+from .._utils._numbers import FloatArray, check_flag
 from ..metrics import edge_reliability_curve
-from ._checks import check_color, check_flags, check_linestyle, check_marker, check_text
-from ._names import LITERAL
-from ._style import BLUE, GREY, axes_or_new, fitted_attributes, needs_matplotlib, panel_beneath, tidy
+from ._base import BLUE, GREY, LITERAL, Display, check_look, check_text, fitted_attributes, panel_beneath, panels_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +19,7 @@ __all__ = ["EdgeCalibrationDisplay"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EdgeCalibrationDisplay:
+class EdgeCalibrationDisplay(Display):
     """Reliability curve of edge probabilities: share of true edges against predicted probability.
 
     Calibrated probabilities lie on the diagonal. Vertical bars are 95 % Wilson intervals of the shares, which treat
@@ -44,7 +42,7 @@ class EdgeCalibrationDisplay:
         Mean distance from the diagonal over all pairs; the same as `metrics.edge_calibration_error`.
     ax_ : matplotlib Axes
         Axes with the curve.
-    counts_ax_ : matplotlib Axes
+    counts_ax_ : matplotlib Axes or None
         Axes with the counts, below the curve; None if they are not shown.
     figure_ : matplotlib Figure
         Figure containing the axes.
@@ -68,8 +66,6 @@ class EdgeCalibrationDisplay:
     >>> true_adjacency = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> edge_probabilities = np.array([[0, 0.9, 0.1], [0.9, 0, 0.7], [0.1, 0.7, 0]])
     >>> display = EdgeCalibrationDisplay.from_predictions(true_adjacency, edge_probabilities, n_bins=5)
-    >>> display.counts
-    array([1, 0, 0, 1, 1])
     >>> round(display.calibration_error, 3)
     0.167
     """
@@ -86,16 +82,8 @@ class EdgeCalibrationDisplay:
         return float(np.nansum(gaps * self.counts) / max(1, self.counts.sum()))
 
     @classmethod
-    @needs_matplotlib
     def from_estimator(
-        cls,
-        estimator: Any,
-        true_adjacency: Any,
-        *,
-        n_bins: int = 10,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **plot_options: Any,
+        cls, estimator: Any, true_adjacency: Any, *, n_bins: int = 10, name: str | None = None, **plot_options: Any
     ) -> Self:
         """Draw the calibration of an identifier's probabilities of the unknown pairs.
 
@@ -109,30 +97,19 @@ class EdgeCalibrationDisplay:
             Number of bins.
         name : str, default=None
             Name of the curve in the legend. If None, the class of the estimator.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        EdgeCalibrationDisplay
-            The display, of all estimators together.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
         is_list = isinstance(estimator, list | tuple)
         estimators = list(estimator) if is_list else [estimator]
-        names = ("edge_probabilities_", "known_edges_")
-        found = [fitted_attributes(cls.__name__, one, *names) for one in estimators]
-        if not found:
+        if not estimators:
             raise ValueError("estimator is an empty list; expected at least one fitted identifier.")
-        probabilities, known = [list(column) for column in zip(*found, strict=True)]
-        if not is_list:
-            probabilities, known = probabilities[0], known[0]
-        name = type(estimators[0]).__name__ if name is None else name
-        return cls.from_predictions(
-            true_adjacency, probabilities, known, n_bins=n_bins, name=name, ax=ax, **plot_options
-        )
+        found = [fitted_attributes(cls, one, "edge_probabilities_", "known_edges_") for one in estimators]
+        probabilities, known = map(list, zip(*found, strict=True)) if is_list else found[0]
+        plot_options["name"] = type(estimators[0]).__name__ if name is None else name
+        return cls.from_predictions(true_adjacency, probabilities, known, n_bins=n_bins, **plot_options)
 
     @classmethod
-    @needs_matplotlib
     def from_predictions(
         cls,
         true_adjacency: Any,
@@ -141,7 +118,6 @@ class EdgeCalibrationDisplay:
         *,
         n_bins: int = 10,
         name: str | None = None,
-        ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
         """Draw the calibration of given probabilities.
@@ -158,18 +134,12 @@ class EdgeCalibrationDisplay:
             Number of bins.
         name : str, default=None
             Name of the curve in the legend.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        EdgeCalibrationDisplay
-            The display.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
         curve = edge_reliability_curve(true_adjacency, edge_probabilities, known, n_bins=n_bins)
-        return cls(**curve._asdict(), name=name).plot(ax, **plot_options)
+        return cls(**curve._asdict(), name=name).plot(**plot_options)
 
-    @needs_matplotlib
     def plot(
         self,
         ax: Axes | None = None,
@@ -190,38 +160,35 @@ class EdgeCalibrationDisplay:
             below `ax`; a figure with `layout="constrained"` makes room for it.
         color, marker, linestyle : str, default="#0072B2", "o" and "-"
             Style of the curve.
-
-        Returns
-        -------
-        EdgeCalibrationDisplay
-            The display itself.
         """
         check_text(self.name, "name")
-        check_flags(show_counts=show_counts)
-        check_color(color, "color")
-        check_marker(marker, "marker")
-        check_linestyle(linestyle, "linestyle")
-        self.ax_, self.figure_ = axes_or_new(ax, (4.6, 5.8))
-        filled = self.counts > 0
-        predicted, share = self.mean_predicted[filled], self.fraction_true[filled]
-        low, high = _wilson_interval(share, self.counts[filled])
-        (self.diagonal_,) = self.ax_.plot([0, 1], [0, 1], color=GREY, linestyle=":", zorder=1, label="_diagonal")
-        self.intervals_ = self.ax_.vlines(predicted, low, high, color=color, linewidth=1.2, alpha=0.6)
-        label = f"{self.name or 'edges'} (error {self.calibration_error:.3f})"
+        check_flag(show_counts, "show_counts")
         look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": linestyle}
+        for kind, value in look.items():
+            check_look(value, kind, kind)
+        (self.ax_,), self.figure_ = panels_on(ax, 1, (4.6, 5.8))
+        filled = self.counts > 0
+        predicted, share, counts = self.mean_predicted[filled], self.fraction_true[filled], self.counts[filled]
+        # Wilson's interval, unlike the normal one, stays within 0 and 1, and is not empty at either end.
+        z = 1.96
+        scale = 1 + z**2 / counts
+        centre = (share + z**2 / (2 * counts)) / scale
+        half = z / scale * np.sqrt(share * (1 - share) / counts + z**2 / (4 * counts**2))
+        (self.diagonal_,) = self.ax_.plot([0, 1], [0, 1], color=GREY, linestyle=":", zorder=1, label="_diagonal")
+        self.intervals_ = self.ax_.vlines(
+            predicted, centre - half, centre + half, color=color, linewidth=1.2, alpha=0.6
+        )
+        label = f"{self.name or 'edges'} (error {self.calibration_error:.3f})"
         (self.line_,) = self.ax_.plot(predicted, share, label=label, clip_on=False, zorder=3, **look)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1), ylabel="share that are true edges")
-        tidy(self.ax_)
         # Above the axes, as a curve may pass through any corner.
-        legend = self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-        for text in legend.get_texts():
+        for text in self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False).get_texts():
             text.set(**LITERAL)
-        self.counts_ax_ = self._draw_counts(look) if show_counts else None
-        lowest = self.counts_ax_ or self.ax_
-        lowest.set_xlabel("probability given to the edge")
+        self.counts_ax_ = self._draw_counts(color, linestyle) if show_counts else None
+        (self.counts_ax_ or self.ax_).set_xlabel("probability given to the edge")
         return self
 
-    def _draw_counts(self, look: dict[str, Any]) -> Any:
+    def _draw_counts(self, color: str, linestyle: str) -> Any:
         # A further curve in the same axes counts in the same panel, as an outline over the first one's bars.
         beneath: Any = next((child for child in self.ax_.child_axes if child.get_label() == "pairs"), None)
         is_first = beneath is None
@@ -229,20 +196,8 @@ class EdgeCalibrationDisplay:
             beneath = panel_beneath(self.ax_)
             beneath.set_label("pairs")
         edges = np.linspace(0, 1, len(self.counts) + 1)
-        style = {"linestyle": look["linestyle"], "edgecolor": look["color"], "linewidth": 1.2}
-        beneath.stairs(self.counts, edges, fill=is_first, baseline=0.5, facecolor=look["color"], alpha=0.35)
-        beneath.stairs(self.counts, edges, baseline=0.5, **style)
-        beneath.set_yscale("log")
+        beneath.stairs(self.counts, edges, fill=is_first, baseline=0.5, facecolor=color, alpha=0.35)
+        beneath.stairs(self.counts, edges, baseline=0.5, linestyle=linestyle, edgecolor=color, linewidth=1.2)
+        beneath.set(yscale="log", ylabel="pairs")
         beneath.set_ylim(0.5, None)
-        beneath.set_ylabel("pairs")
-        tidy(beneath)
         return beneath
-
-
-def _wilson_interval(share: FloatArray, counts: npt.NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-    """95 % interval of a share; unlike the normal one it stays within 0 and 1, and is not empty at either end."""
-    z = 1.96
-    scale = 1 + z**2 / counts
-    centre = (share + z**2 / (2 * counts)) / scale
-    half = z / scale * np.sqrt(share * (1 - share) / counts + z**2 / (4 * counts**2))
-    return centre - half, centre + half

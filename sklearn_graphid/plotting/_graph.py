@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._utils._numbers import FloatArray
-from ._checks import (
+from .._utils._numbers import FloatArray, check_flag, check_integer, check_number
+from ._base import (
+    BLACK,
+    BLUE,
+    GREY,
+    LITERAL,
+    PALE_GREY,
+    PURPLE,
+    VERMILLION,
+    IdentifiedGraphDisplay,
+    Pairs,
+    check_array,
     check_choice,
-    check_color,
-    check_flags,
-    check_linestyle,
+    check_look,
     check_mapping,
-    check_marker,
     check_names,
-    check_number,
-    check_seed,
     check_text,
+    drawable,
+    label_sizes,
+    panels_on,
 )
-from ._identified_graph import IdentifiedGraphDisplay, Pairs
-from ._labels import fit_picture, label_sizes, leader_lines, place_labels
-from ._layout import edge_curves, lay_out, read_positions
-from ._names import LITERAL, drawable
-from ._signal import Signal, check_signal
-from ._strengths import NEGATIVE_LINE, strength_widths, usual_strengths
-from ._style import BLACK, BLUE, GREY, PALE_GREY, PURPLE, VERMILLION, axes_or_new, needs_matplotlib
+from ._layout import edge_curves, lay_out, place_labels, read_positions
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -47,14 +49,10 @@ _STYLES: dict[str, dict[str, Any]] = {
     "found": {"label": "found edge", "color": BLUE, "linewidth": None, "linestyle": "-"},
     "false": {"label": "false edge", "color": PURPLE, "linewidth": None, "linestyle": "-", "marker": "X"},
 }
-
+# Dots, as round ends of no length: neither colour nor grey takes them for the dashes of a missed edge.
+_NEGATIVE_LINE: Any = (0, (0.01, 1.8))
 _LONGEST_NAME_INSIDE = 3  # of the usual size, a node holds so many characters
 _FONT_SIZE = 8.0
-_NECK = 4  # the point of a curve, of 25, from which its head takes the direction
-_SIDES = (5.0, 10.0)  # inches
-_SHARE_OF_NAMES = 0.1  # of the area
-_SMALLEST_COLOURED = 60.0  # square points: of smaller discs the colour is hard to tell
-_DISC = 18.0  # points; a node that holds its name
 _PADDING = 2.0  # points that a name keeps free, half of them on either side
 
 
@@ -120,7 +118,6 @@ class GraphDisplay(IdentifiedGraphDisplay):
     ['known edge (4)', 'found edge (4)']
     """
 
-    @needs_matplotlib
     def plot(
         self,
         ax: Axes | None = None,
@@ -170,34 +167,35 @@ class GraphDisplay(IdentifiedGraphDisplay):
             "label". A line width of None follows the probability or the strength.
         legend : bool, default=True
             Whether to explain the kinds of edges below the graph.
-
-        Returns
-        -------
-        GraphDisplay
-            The display itself.
         """
-        check_flags(show_unknown=show_unknown, legend=legend)
+        check_flag(show_unknown, "show_unknown")
+        check_flag(legend, "legend")
         if not isinstance(node_labels, bool | np.bool_):
             check_choice(node_labels, "node_labels", ("inferred",), "a bool")
         if node_size is not None:
-            check_number(node_size, "node_size", "an area of 0 or more square points, or None", lambda area: area >= 0)
+            check_number(node_size, "node_size", low=0)
+        if random_state is not None:
+            random_state = check_integer(random_state, "random_state", low=0, high=2**32 - 1)
         check_text(value_label, "value_label")
-        graph = self._graph()
-        signal = check_signal(node_values, value_range, graph.n_nodes)
-        edges = {kind: pairs for kind, pairs in graph.edges().items() if kind != "unknown" or show_unknown}
+        n_nodes = len(self.adjacency)
+        signal = _signal_look(node_values, value_range, n_nodes)
         looks = _merged_styles(styles, has_strengths=self.weights is not None)
-        numbers = range(graph.n_nodes)
-        names = check_names(numbers if self.node_names is None else self.node_names, len(numbers), "node_names", "node")
-        seed = check_seed(random_state)
-        positions = lay_out(graph, layout, seed) if pos is None else read_positions(pos, names, "pos")
-        labels = {node: drawable(names[node]) for node in _labelled(node_labels, edges, len(names))}
+        names = check_names(self.node_names, n_nodes)
+        if pos is not None:
+            self.positions_ = read_positions(pos, names, "pos")
+        else:  # by all edges that are or should be there, so that a missed one does not change the picture
+            truth = 0.0 if self.true_adjacency is None else self.true_adjacency
+            self.positions_ = lay_out(self.adjacency + truth, layout, random_state)
+        edges = {kind: pairs for kind, pairs in self._edges().items() if kind != "unknown" or show_unknown}
+        labelled = np.arange(n_nodes if node_labels else 0)
+        if node_labels == "inferred":
+            shown = [pairs.ravel() for kind, pairs in edges.items() if kind not in ("unknown", "known")]
+            labelled = np.unique(np.concatenate(shown))
+        labels = {node: drawable(names[node]) for node in labelled.tolist()}
         side = _side_for(list(labels.values()))
-        self.ax_, self.figure_ = axes_or_new(ax, (side, side + 0.4 * legend))
-        self.positions_ = positions
-        drawn = [kind for kind in looks if len(edges.get(kind, ()))]
-        bent = _joined_twice(edges[kind] for kind in drawn if kind != "unknown")
-        curves = {kind: edge_curves(positions, edges[kind], straight=kind == "unknown", bent=bent) for kind in drawn}
-        self.edges_ = {kind: self._draw_edges(kind, edges[kind], curves[kind], looks[kind]) for kind in drawn}
+        (self.ax_,), self.figure_ = panels_on(ax, 1, (side, side + 0.4 * legend))
+        edges = {kind: edges[kind] for kind in looks if len(edges.get(kind, ()))}
+        curves = self._draw_edges(edges, looks)
         self.ax_.margins(0.05)
         self.ax_.set_axis_off()
         if legend:
@@ -209,193 +207,177 @@ class GraphDisplay(IdentifiedGraphDisplay):
             self.colorbar_.set_label(value_label or "", **LITERAL)
         self.ax_.set_aspect("equal")
         self.arrows_ = {}
-        if graph.directed:
-            self.arrows_ = {
-                kind: self._draw_heads(edges[kind], curves[kind], self.edges_[kind])
-                for kind in drawn
-                if kind != "unknown"
-            }
+        if self.known.directed:
+            self.arrows_ = {kind: self._draw_heads(kind, edges[kind], curves[kind]) for kind in edges}
+            self.arrows_.pop("unknown", None)
         return self
 
-    def _draw_heads(self, pairs: Pairs, curves: list[FloatArray], lines: Any) -> list[Any]:
+    def _draw_edges(
+        self, edges: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, list[FloatArray]]:
+        from matplotlib.collections import LineCollection
+
+        drawn = {tuple(pair) for kind, pairs in edges.items() if kind != "unknown" for pair in pairs.tolist()}
+        bent = {(i, j) for i, j in drawn if (j, i) in drawn}  # two edges of a directed graph
+        self.edges_, all_curves = {}, {}
+        for kind, pairs in edges.items():
+            look, strengths = looks[kind], None if self.weights is None else self.weights[tuple(pairs.T)]
+            widths, linestyles = look["linewidth"], [look["linestyle"]]
+            if widths is None:
+                # Even odds are a little wider than a known edge, and certainty is twice as wide again.
+                widths = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
+                widths = widths if strengths is None else self._strength_widths(strengths)
+            if strengths is not None:
+                linestyles = [_NEGATIVE_LINE if strength < 0 else look["linestyle"] for strength in strengths]
+            curves = all_curves[kind] = edge_curves(self.positions_, pairs, straight=kind == "unknown", bent=bent)
+            lines = self.edges_[kind] = LineCollection(
+                curves,
+                colors=look["color"],
+                linestyles=linestyles,
+                linewidths=widths,
+                capstyle="butt" if kind == "missed" else "round",
+                zorder=1 + 0.1 * list(_STYLES).index(kind),
+                label=look["label"],
+            )
+            self.ax_.add_collection(lines)
+            if look.get("marker"):
+                x, y = np.array([curve[len(curve) // 2] for curve in curves]).T
+                mark = {"marker": look["marker"], "color": look["color"], "edgecolor": "black", "linewidth": 0.8}
+                self.ax_.scatter(x, y, s=70, zorder=4, **mark)
+        return all_curves
+
+    def _strength_widths(self, strengths: FloatArray) -> FloatArray:
+        """Widths in points: they grow with the root of a strength's size, the median of all being two points wide."""
+        usual = np.median(np.abs(self._strengths()))
+        # Conductances of pipes differ by factors of hundreds, and lines cannot.
+        widths = np.clip(2.0 * np.sqrt(np.abs(strengths) / usual), 0.7, 6.0)
+        return np.asarray(np.where(strengths < 0, np.maximum(widths, 1.3), widths))  # dots need more than a line
+
+    def _draw_heads(self, kind: str, pairs: Pairs, curves: list[FloatArray]) -> list[Any]:
         """A head at the end of each curve, where the disc of the target begins."""
         from matplotlib.patches import FancyArrowPatch
 
-        radii = np.sqrt(self.nodes_.get_sizes()) / 2  # in points
+        lines: Any = self.edges_[kind]
+        radii = np.sqrt(np.broadcast_to(self.nodes_.get_sizes(), len(self.positions_))) / 2  # in points
         widths = np.broadcast_to(lines.get_linewidths(), len(pairs))
+        look = {"arrowstyle": "-|>", "linewidth": 0, "color": lines.get_colors()[0], "shrinkA": 0}
+        look["zorder"] = lines.get_zorder() + 0.05
         heads = []
         for (target, _), curve, width in zip(pairs, curves, widths, strict=True):
-            # A curve starts at its row, which receives.
-            head = FancyArrowPatch(
-                tuple(curve[_NECK]),
-                tuple(curve[0]),
-                arrowstyle="-|>",
-                mutation_scale=8 + 4 * width,
-                linewidth=0,
-                color=lines.get_colors()[0],
-                shrinkA=0,
-                shrinkB=radii[target if len(radii) > 1 else 0],
-                zorder=lines.get_zorder() + 0.05,
-            )
-            heads.append(self.ax_.add_patch(head))
+            # A curve starts at its row, which receives; the head has the direction of its end.
+            ends: dict[str, Any] = {"posA": tuple(curve[4]), "posB": tuple(curve[0]), "shrinkB": radii[target]}
+            heads.append(self.ax_.add_patch(FancyArrowPatch(**ends, mutation_scale=8 + 4 * width, **look)))
         return heads
 
-    def _draw_edges(self, kind: str, pairs: Pairs, curves: list[FloatArray], look: Mapping[str, Any]) -> Any:
-        from matplotlib.collections import LineCollection
-
-        drawing_order = list(_STYLES).index(kind)
-        lines = LineCollection(
-            curves,
-            colors=look["color"],
-            linestyles=self._linestyles(pairs, look["linestyle"]),
-            linewidths=self._widths(pairs) if look["linewidth"] is None else look["linewidth"],
-            capstyle="butt" if kind == "missed" else "round",
-            zorder=1 + 0.1 * drawing_order,
-            label=look["label"],
-        )
-        self.ax_.add_collection(lines)
-        if look.get("marker"):
-            x, y = np.array([curve[len(curve) // 2] for curve in curves]).T
-            mark = {"marker": look["marker"], "color": look["color"], "edgecolor": "black", "linewidth": 0.8}
-            self.ax_.scatter(x, y, s=70, zorder=4, **mark)
-        return lines
-
-    def _linestyles(self, pairs: Pairs, linestyle: Any) -> list[Any]:
-        if self.weights is None:
-            return [linestyle]
-        is_negative = self.weights[tuple(pairs.T)] < 0
-        return [NEGATIVE_LINE if negative else linestyle for negative in is_negative]
-
-    def _widths(self, pairs: Pairs) -> FloatArray:
-        if self.weights is not None:
-            return strength_widths(self.weights[tuple(pairs.T)], self._strengths())
-        # Even odds are a little wider than a known edge, and certainty is twice as wide again.
-        widths: FloatArray = np.clip(4 * self.edge_probabilities[tuple(pairs.T)] - 0.4, 0.8, None)
-        return widths
-
-    def _draw_nodes(self, labels: Mapping[int, str], node_size: float | None, signal: Signal | None) -> None:
+    def _draw_nodes(self, labels: Mapping[int, str], node_size: float | None, signal: Mapping[str, Any] | None) -> None:
         """Full discs, coloured by the signal if there is one; those that hold their name are larger and empty."""
+        n_nodes = len(self.positions_)
         fit_inside = signal is None and max(map(len, labels.values()), default=0) <= _LONGEST_NAME_INSIDE
-        is_open = np.isin(np.arange(len(self.positions_)), list(labels)) & fit_inside
-        full_size = float(np.clip(2500 / max(1, len(self.positions_)), 12, 120))
-        sizes = np.where(is_open, 260.0, full_size) if node_size is None else np.full(len(is_open), node_size)
-        faces = np.where(is_open, "white", "#444444")
-        edges = np.where(is_open, "#444444", "white")
-        x, y = self.positions_.T
-        if signal is None:
-            self.nodes_ = self.ax_.scatter(x, y, s=sizes, c=faces, edgecolor=edges, linewidth=0.8, zorder=3)
-        else:
-            if node_size is None:
-                sizes = np.full(len(is_open), max(full_size, _SMALLEST_COLOURED))
-            self.nodes_ = self.ax_.scatter(x, y, s=sizes, edgecolor=BLACK, linewidth=0.8, zorder=3, **signal.colours())
-            # Before names are placed, as it takes room.
+        is_open = np.isin(np.arange(n_nodes), list(labels)) & fit_inside
+        full_size = float(np.clip(2500 / max(1, n_nodes), 12, 120))
+        sizes = np.where(is_open, 260.0, full_size)
+        look: dict[str, Any] = {"c": np.where(is_open, "white", "#444444"), "edgecolor": "white"}
+        look["edgecolor"] = np.where(is_open, "#444444", "white")
+        if signal is not None:
+            look = {**signal, "edgecolor": BLACK}
+            sizes = np.full(n_nodes, max(full_size, 60.0))  # of smaller discs the colour is hard to tell
+        if node_size is not None:
+            sizes = np.full(n_nodes, node_size)
+        self.nodes_ = self.ax_.scatter(*self.positions_.T, s=sizes, linewidth=0.8, zorder=3, **look)
+        if signal is not None:  # before names are placed, as it takes room
             self.colorbar_ = self.figure_.colorbar(self.nodes_, ax=self.ax_, fraction=0.045, pad=0.02, shrink=0.7)
-        if fit_inside or not labels:
-            offsets = np.zeros((len(labels), 2))
-            look: dict[str, Any] = {"zorder": 5}
-        else:
+        offsets = np.zeros((len(labels), 2))
+        text: dict[str, Any] = {"zorder": 5}
+        if labels and not fit_inside:
             offsets = self._places_beside(labels, math.sqrt(sizes[0]) / 2)
             # On a plate that keeps edges from running through the letters, but does not hide another node.
             plate = {"boxstyle": "square,pad=0.05", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
-            look = {"zorder": 2.5, "bbox": plate}
-        look |= {"ha": "center", "va": "center", "textcoords": "offset points", "fontsize": _FONT_SIZE}
+            text = {"zorder": 2.5, "bbox": plate}
+        text |= {"ha": "center", "va": "center", "textcoords": "offset points", "fontsize": _FONT_SIZE, **LITERAL}
         for (node, label), offset in zip(labels.items(), offsets, strict=True):
-            self.ax_.annotate(label, self.positions_[node], xytext=tuple(offset), **LITERAL, **look)
+            self.ax_.annotate(label, self.positions_[node], xytext=tuple(offset), **text)
 
     def _places_beside(self, labels: Mapping[int, str], radius: float) -> FloatArray:
-        sizes = label_sizes(list(labels.values()), _FONT_SIZE) + _PADDING
-        # Room for a name beside, above and beneath the nodes at the border of the picture.
-        margin = np.array([sizes[:, 0].max() / 2, sizes[:, 1].max() + radius]) + radius
-        picture = fit_picture(self.ax_, self.positions_, margin)
-        shown = [lines for kind, lines in self.edges_.items() if kind != "unknown"]
-        lines = [picture.points(np.asarray(curve)) for kind in shown for curve in kind.get_segments()]
-        offsets = place_labels(picture, list(labels), sizes, radius, lines)
-        leaders = [picture.data(line) for line in leader_lines(picture, list(labels), sizes, offsets)]
-        if leaders:
-            from matplotlib.collections import LineCollection
+        from matplotlib.collections import LineCollection
 
+        sizes = label_sizes(list(labels.values()), _FONT_SIZE) + _PADDING
+        # Equal scales would shrink the axes to the shape of the data, and everything beneath them would move.
+        self.ax_.set_aspect("auto")
+        self.figure_.figure.draw_without_rendering()  # the figure of a subfigure is the whole one
+        room = np.array(self.ax_.bbox.size) * (72 / self.figure_.dpi)
+        # The nodes fill the axes but for a name beside, above and beneath those at the border.
+        margin = np.array([sizes[:, 0].max() / 2, sizes[:, 1].max() + radius]) + radius
+        margin = np.minimum(margin, 0.35 * room)
+        low, high = self.positions_.min(0), self.positions_.max(0)
+        extent = np.maximum(high - low, 1e-9 * max(1.0, float(np.abs(self.positions_).max())))
+        scale = float(((room - 2 * margin) / extent).min())  # points for a unit
+        origin = (low + high) / 2 - room / 2 / scale
+        self.ax_.set(xlim=(origin[0], origin[0] + room[0] / scale), ylim=(origin[1], origin[1] + room[1] / scale))
+        shown = [lines for kind, lines in self.edges_.items() if kind != "unknown"]
+        curves = [(np.asarray(curve) - origin) * scale for lines in shown for curve in lines.get_segments()]
+        nodes = (self.positions_ - origin) * scale
+        offsets, leaders = place_labels(nodes, list(labels), sizes, radius, curves, room)
+        if leaders:
             # Above the edges and the plates of other names, beneath the nodes.
-            self.leaders_ = LineCollection(leaders, colors=BLACK, linewidths=0.6, zorder=2.6)
+            lines = [line / scale + origin for line in leaders]
+            self.leaders_ = LineCollection(lines, colors=BLACK, linewidths=0.6, zorder=2.6)
             self.ax_.add_collection(self.leaders_, autolim=False)
         return offsets
 
     def _draw_legend(self, edges: Mapping[str, Pairs], looks: Mapping[str, Mapping[str, Any]]) -> None:
         from matplotlib.lines import Line2D
 
-        handles = []
-        for kind in self.edges_:
+        handles, explained = [], []
+        for kind, pairs in edges.items():
             look = dict(looks[kind])
-            label = f"{look.pop('label')} ({len(edges[kind])})"
+            label = f"{look.pop('label')} ({len(pairs)})"
             # Hairlines would vanish here, and where widths differ a wide one stands for all.
             width = max(1.0, look.pop("linewidth") or 3.2)
             handles.append(Line2D([], [], label=label, linewidth=width, markeredgecolor="black", markersize=8, **look))
-        strengths = self._strength_handles()
+        strengths = self._strengths()
+        if strengths.size:
+            # A weak, a usual and a strong one, rounded.
+            ends = np.quantile(np.abs(strengths), (0.05, 0.5, 0.95))
+            sizes = np.array(sorted({float(f"{size:.1g}") for size in ends}))
+            for size, width in zip(sizes, self._strength_widths(sizes), strict=True):
+                explained.append(Line2D([], [], color=BLACK, linewidth=width, label=f"strength {size:g}"))
+        if (strengths < 0).any():
+            dots: dict[str, Any] = {"linestyle": _NEGATIVE_LINE, "dash_capstyle": "round", "linewidth": 3.0}
+            explained.append(Line2D([], [], color=BLACK, label="strength below zero", **dots))
         # Blanks, so that strengths have a column of their own.
-        handles += [Line2D([], [], linestyle="none", label=" ")] * (len(strengths) - len(handles))
-        handles += strengths
+        handles += [Line2D([], [], linestyle="none", label=" ")] * (len(explained) - len(handles)) + explained
         if handles:
             place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02), "ncols": 2}
             self.ax_.legend(handles=handles, frameon=False, handlelength=2.6, **place)
 
-    def _strength_handles(self) -> list[Any]:
-        from matplotlib.lines import Line2D
 
-        strengths = self._strengths()
-        if not strengths.size:
-            return []
-        sizes = np.array(usual_strengths(strengths))
-        widths = strength_widths(sizes, strengths)
-        handles = [
-            Line2D([], [], color=BLACK, linewidth=width, label=f"strength {size:g}")
-            for size, width in zip(sizes, widths, strict=True)
-        ]
-        if (strengths < 0).any():
-            dots: dict[str, Any] = {"linestyle": NEGATIVE_LINE, "dash_capstyle": "round", "linewidth": 3.0}
-            handles.append(Line2D([], [], color=BLACK, label="strength below zero", **dots))
-        return handles
+def _signal_look(node_values: Any, value_range: Any, n_nodes: int) -> dict[str, Any] | None:
+    """How a scatter plot shows a value for each node, nan where there is none; None where no values are given."""
+    from matplotlib import colormaps
+
+    if node_values is None:
+        if value_range is not None:
+            raise ValueError("value_range is given without node_values; expected both, or neither.")
+        return None
+    values = check_array(node_values, "node_values", (n_nodes,), missing=True)
+    low, high = np.nanmin(values), np.nanmax(values)
+    if value_range is not None:
+        low, high = check_array(value_range, "value_range", (2,))
+        if low >= high:
+            raise ValueError(f"value_range={value_range!r}; expected two finite numbers, the smaller first.")
+    # Its lightness rises evenly, so that print in grey keeps the order; colour-blind readers see the same.
+    colours = colormaps["cividis"].with_extremes(bad="white")
+    return {"c": values, "vmin": low, "vmax": high, "cmap": colours, "plotnonfinite": True}
 
 
 def _side_for(labels: list[str]) -> float:
-    """Inches of a new figure's side, in which names take up no more than a share of the area."""
+    """Inches of a new figure's side, in which names take up no more than a tenth of the area."""
     if not labels:
-        return _SIDES[0]
+        return 5.0
     widths, heights = (label_sizes(labels, _FONT_SIZE) + _PADDING).T
     if max(map(len, labels)) <= _LONGEST_NAME_INSIDE:
-        widths = heights = np.full(len(labels), _DISC)
-    return float(np.clip(math.sqrt((widths * heights).sum() / _SHARE_OF_NAMES) / 72, *_SIDES))
-
-
-def _joined_twice(kinds: Iterable[Pairs]) -> set[tuple[int, int]]:
-    """Pairs whose nodes are joined in both directions, which only those of a directed graph are."""
-    pairs = {(int(i), int(j)) for kind in kinds for i, j in kind}
-    return {(i, j) for i, j in pairs if (j, i) in pairs}
-
-
-def _labelled(node_labels: bool | str, edges: Mapping[str, Pairs], n_nodes: int) -> list[int]:
-    """The nodes whose names are written."""
-    if node_labels == "inferred":
-        ends = [edges[kind].ravel() for kind in ("inferred", "found", "false", "missed") if kind in edges]
-        return [int(node) for node in np.unique(np.concatenate(ends))]
-    return list(range(n_nodes)) if node_labels else []
-
-
-def _check_linewidth(value: Any, name: str) -> None:
-    if value is not None:  # which lets the probability or the strength set it
-        check_number(value, name, "a width of 0 or more points, or None", lambda width: width >= 0)
-
-
-def _check_marker_or_none(value: Any, name: str) -> None:
-    if value is not None:
-        check_marker(value, name)
-
-
-_CHECKS: dict[str, Callable[[Any, str], None]] = {
-    "color": check_color,
-    "linewidth": _check_linewidth,
-    "linestyle": check_linestyle,
-    "marker": _check_marker_or_none,
-    "label": check_text,
-}
+        widths = heights = np.full(len(labels), 18.0)  # points of a node that holds its name
+    return float(np.clip(math.sqrt((widths * heights).sum() / 0.1) / 72, 5.0, 10.0))
 
 
 def _merged_styles(
@@ -403,14 +385,20 @@ def _merged_styles(
 ) -> dict[str, dict[str, Any]]:
     changes = {} if changes is None else changes
     check_mapping(changes, "styles", "a mapping from a kind of edge to a dict, or None")
+    allowed = "color, linewidth, linestyle, marker, label"
     for kind, change in changes.items():
         if kind not in _STYLES:
             raise ValueError(f"styles names {kind!r}; expected kinds of edges among {', '.join(_STYLES)}.")
-        name = f"styles[{kind!r}]"
-        check_mapping(change, name, f"a dict with any of {', '.join(_CHECKS)}")
+        check_mapping(change, f"styles[{kind!r}]", f"a dict with any of {allowed}")
         for key, value in change.items():
-            if key not in _CHECKS:
-                raise ValueError(f"{name} has the key {key!r}; expected any of {', '.join(_CHECKS)}.")
-            _CHECKS[key](value, f"{name}[{key!r}]")
+            name = f"styles[{kind!r}][{key!r}]"
+            if key not in allowed.split(", "):
+                raise ValueError(f"styles[{kind!r}] has the key {key!r}; expected any of {allowed}.")
+            if key == "label":
+                check_text(value, name)
+            elif key == "linewidth" and value is not None:  # else the probability or the strength sets it
+                check_number(value, name, low=0)
+            elif key in ("color", "linestyle") or (key == "marker" and value is not None):
+                check_look(value, name, key)
     usual = {**_STYLES, "known": {**_STYLES["known"], "linewidth": None}} if has_strengths else _STYLES
     return {kind: {**look, **changes.get(kind, {})} for kind, look in usual.items()}

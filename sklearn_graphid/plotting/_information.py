@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._utils._numbers import FloatArray
-from ._checks import as_numbers, check_flags, check_mapping, check_names, check_number
+from .._utils._numbers import FloatArray, check_flag, check_integer, check_number
+from ._base import (
+    BLUE,
+    LITERAL,
+    Display,
+    check_array,
+    check_mapping,
+    check_names,
+    drawable,
+    fitted_attributes,
+    panels_on,
+)
 from ._graph import GraphDisplay
-from ._names import LITERAL, drawable
-from ._style import BLUE, fitted_attributes, needs_matplotlib, split_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["InformationDisplay"]
 
-_COLORS = "viridis_r"  # dark where there is much, and readable without colour
-_MOST_BARS = 30
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class InformationDisplay:
+class InformationDisplay(Display):
     """Information expected from driving each node alone, as bars and as colours of the nodes of the graph.
 
     Parameters
@@ -47,24 +52,14 @@ class InformationDisplay:
     graph_ : GraphDisplay or None
         The display of the graph.
 
-    See Also
-    --------
-    GraphDisplay : The graph alone.
-
     Examples
     --------
-    >>> import matplotlib, networkx as nx
+    >>> import matplotlib
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
-    >>> from sklearn_graphid import LangevinSystemIdentifier
-    >>> from sklearn_graphid.datasets import hide_edges, make_system
     >>> from sklearn_graphid.plotting import InformationDisplay
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=2, random_state=0)
-    >>> known = hide_edges(ring, fraction=0.5, random_state=0)
-    >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
-    >>> display = InformationDisplay.from_estimator(identifier, amplitude=10)
-    >>> len(display.bars_), len(display.ax_)
-    (8, 2)
+    >>> display = InformationDisplay.from_information([0.2, 1.3, 0.7], node_names=["a", "b", "c"])
+    >>> [label.get_text() for label in display.ax_[0].get_yticklabels()]
+    ['b', 'c', 'a']
     """
 
     information: FloatArray
@@ -72,15 +67,8 @@ class InformationDisplay:
     node_names: Any = None
 
     @classmethod
-    @needs_matplotlib
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        amplitude: float = 1.0,
-        observed: Any = None,
-        ax: Axes | Sequence[Axes] | None = None,
-        **plot_options: Any,
+        cls, estimator: Any, *, amplitude: float = 1.0, observed: Any = None, **plot_options: Any
     ) -> Self:
         """Draw the information that an identifier expects from inputs at single nodes.
 
@@ -92,38 +80,19 @@ class InformationDisplay:
             The input at the driven node, in the units of X; the inputs of all other nodes are zero.
         observed : list or None, default=None
             Nodes at which outputs will be measured, as in `suggest_inputs`.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        InformationDisplay
-            The display.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        # Of the identifiers, those that draw from a posterior have samples of theta.
-        _, known = fitted_attributes(cls.__name__, estimator, "theta_samples_", "known_edges_")
-        size = check_number(amplitude, "amplitude", "a number other than 0", lambda value: value != 0)
-        information = estimator._information_by_node(size, observed)
-        graph = GraphDisplay(
-            edge_probabilities=estimator.edge_probabilities_,
-            adjacency=np.asarray(estimator.adjacency_, dtype=np.float64),
-            known=known,
-            node_names=known.names,
-            weights=getattr(estimator, "weights_", None),
-        )
-        return cls(information=information, graph=graph, node_names=known.names).plot(ax, **plot_options)
+        fitted_attributes(cls, estimator, "theta_samples_")  # those that draw from a posterior have them
+        if check_number(amplitude, "amplitude") == 0:
+            raise ValueError(f"amplitude={amplitude!r}; expected a number other than 0.")
+        information = estimator._information_by_node(float(amplitude), observed)
+        graph = GraphDisplay._found_by(estimator)
+        return cls(information=information, graph=graph, node_names=graph.node_names).plot(**plot_options)
 
     @classmethod
-    @needs_matplotlib
-    def from_predictions(
-        cls,
-        information: Any,
-        *,
-        node_names: Any = None,
-        ax: Axes | Sequence[Axes] | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw bars of given numbers.
+    def from_information(cls, information: Any, *, node_names: Any = None, **plot_options: Any) -> Self:
+        """Draw bars of given numbers, without a graph.
 
         Parameters
         ----------
@@ -131,28 +100,19 @@ class InformationDisplay:
             Expected information of an input at each node, 0 or more.
         node_names : sequence, default=None
             Names of the nodes.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        InformationDisplay
-            The display, without a graph.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        values = as_numbers(information, "information", "numbers of shape (n_nodes,)")
-        if values.ndim != 1 or not values.size:
-            raise ValueError(f"information has shape {values.shape}; expected (n_nodes,), one number for each node.")
-        if not (np.isfinite(values) & (values >= 0)).all():
-            odd = values[~(np.isfinite(values) & (values >= 0))][0]
-            raise ValueError(f"information holds {odd}; expected finite numbers of 0 or more.")
-        return cls(information=values, node_names=node_names).plot(ax, **plot_options)
+        values = check_array(information, "information", ("n_nodes",))
+        if values.min() < 0:
+            raise ValueError(f"information holds {values.min()}; expected finite numbers of 0 or more.")
+        return cls(information=values, node_names=node_names).plot(**plot_options)
 
-    @needs_matplotlib
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,
         *,
-        max_bars: int = _MOST_BARS,
+        max_bars: int = 30,
         show_graph: bool = True,
         graph_options: dict[str, Any] | None = None,
     ) -> Self:
@@ -168,51 +128,31 @@ class InformationDisplay:
             Whether to draw the graph too, if there is one.
         graph_options : dict, default=None
             Arguments of `GraphDisplay.plot`, such as `pos` or `node_labels`.
-
-        Returns
-        -------
-        InformationDisplay
-            The display itself.
         """
-        check_flags(show_graph=show_graph)
-        if graph_options is not None:
-            check_mapping(graph_options, "graph_options", "a dict, or None")
-        check_number(max_bars, "max_bars", "an integer of at least 1", lambda n: n >= 1 and n == int(n))
-        n_nodes = len(self.information)
-        numbers = range(n_nodes)
-        names = check_names(numbers if self.node_names is None else self.node_names, n_nodes, "node_names", "node")
-        has_graph = show_graph and self.graph is not None
-        shown = np.argsort(-self.information, kind="stable")[: int(max_bars)]
-        height = min(9.0, max(3.6, 0.24 * len(shown) + 1.0))
-        self.ax_, self.figure_ = split_axes(ax, 1 + has_graph, stacked=False, panel_size=(4.6, height))
-        labels = [drawable(names[node]) for node in shown]
-        self._draw_bars(self.ax_[0], shown, labels)
-        self.graph_ = None
-        if show_graph and self.graph is not None:
-            self.graph_ = self._draw_graph(self.graph, self.ax_[1], graph_options or {})
-        return self
-
-    def _draw_bars(self, panel: Axes, shown: Any, labels: list[str]) -> None:
-        self.bars_ = panel.barh(np.arange(len(shown)), self.information[shown], color=self._colors()[shown])
-        panel.set_yticks(np.arange(len(shown)), labels, **LITERAL)
-        panel.invert_yaxis()
-        panel.set_xlabel("information of an input there, in nats")
-        n_nodes = len(self.information)
-        panel.set_ylabel("node" if len(shown) == n_nodes else f"node ({len(shown)} of {n_nodes})")
-        tidy(panel)
-
-    def _draw_graph(self, graph: GraphDisplay, panel: Axes, options: dict[str, Any]) -> GraphDisplay:
-        drawn = graph.plot(panel, **{"legend": False, "node_size": 90.0, **options})
-        drawn.nodes_.set_facecolor(self._colors())
-        drawn.nodes_.set_edgecolor("black")
-        return drawn
-
-    def _colors(self) -> Any:
-        """A colour for each node; one alone where all tell the same."""
         from matplotlib import colormaps
         from matplotlib.colors import to_rgba
 
-        span = np.ptp(self.information)
-        if span == 0:
-            return np.tile(to_rgba(BLUE), (len(self.information), 1))
-        return colormaps[_COLORS]((self.information - self.information.min()) / span)
+        check_flag(show_graph, "show_graph")
+        options = {} if graph_options is None else graph_options
+        check_mapping(options, "graph_options", "a dict, or None")
+        n_nodes = len(self.information)
+        shown = np.argsort(-self.information, kind="stable")[: check_integer(max_bars, "max_bars", low=1)]
+        names = check_names(self.node_names, n_nodes)
+        graph = self.graph if show_graph else None
+        height = min(9.0, max(3.6, 0.24 * len(shown) + 1.0))
+        self.ax_, self.figure_ = panels_on(ax, 1 if graph is None else 2, (4.6, height))
+        # Dark where there is much, and readable without colour; one colour where all nodes are equal.
+        colours = np.tile(to_rgba(BLUE), (n_nodes, 1))
+        if (span := np.ptp(self.information)) > 0:
+            colours = colormaps["viridis_r"]((self.information - self.information.min()) / span)
+        bars = self.ax_[0]
+        self.bars_ = bars.barh(np.arange(len(shown)), self.information[shown], color=colours[shown])
+        bars.set_yticks(np.arange(len(shown)), [drawable(names[node]) for node in shown], **LITERAL)
+        bars.invert_yaxis()
+        bars.set_xlabel("information of an input there, in nats")
+        bars.set_ylabel("node" if len(shown) == n_nodes else f"node ({len(shown)} of {n_nodes})")
+        self.graph_ = None
+        if graph is not None:
+            self.graph_ = graph.plot(self.ax_[1], **{"legend": False, "node_size": 90.0, **options})
+            self.graph_.nodes_.set(facecolor=colours, edgecolor="black")
+        return self

@@ -9,43 +9,43 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri, ndtri_exp
 
-from .._utils._numbers import FloatArray, check_integer
+from .._utils._numbers import FloatArray, check_integer, check_number, check_numeric
 from ..graphs._nodes import match_names
 from ..scorers import outputs_and_predictions
-from ._checks import as_numbers, check_choice, check_names, check_number
-from ._names import drawable
-from ._predictive_law import PredictiveLaw
-from ._style import (
+from ._base import (
     BLACK,
     BLUE,
     GREY,
+    LITERAL,
     PALE_GREY,
     VERMILLION,
+    Display,
+    check_array,
+    check_choice,
+    check_names,
+    drawable,
     fitted_attributes,
-    needs_matplotlib,
+    label_sizes,
     panel_beneath,
-    split_axes,
-    tidy,
+    panels_on,
 )
-from ._tick_names import name_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["PredictiveCheckDisplay"]
 
-_MOST_NODES = 12  # whose outputs are drawn side by side, where the user does not name them
 _NODE_WIDTH = 0.84  # of the distance between two nodes
 # Residuals beyond are drawn at the border, as arrows: one outlier would flatten all the rest.
 _FARTHEST = 6.0
-# A node stands out if as many of its outputs are outside by chance once in so many checks of all nodes.
-_CHANCE = 0.01
+_BAND: dict[str, Any] = {"facecolor": BLUE, "alpha": 0.2, "linewidth": 0}
 _PANELS = {"both": ("outputs", "residuals"), "outputs": ("outputs",), "residuals": ("residuals",)}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PredictiveCheckDisplay:
+class PredictiveCheckDisplay(Display):
     """Posterior predictive check: whether the identified system is consistent with the measured outputs.
 
     The upper panel shows every output of some nodes: the measured value, and the band in which the model expects it.
@@ -95,24 +95,20 @@ class PredictiveCheckDisplay:
 
     Notes
     -----
-    A check with the experiments of the fit is lenient, because the fit has seen them; pass held-out experiments for a
-    strict one. The check detects wrong filters, outliers, and nodes whose noise differs from that of the others. It
-    does not show whether the graph is right: a graph with other edges may predict equally well.
+    A check with the experiments of the fit is lenient; pass held-out experiments for a strict one. The check detects
+    wrong filters, outliers, and nodes whose noise differs from that of the others. It does not show whether the graph
+    is right: a graph with other edges may predict equally well.
 
     Examples
     --------
-    >>> import matplotlib, networkx as nx
+    >>> import matplotlib, numpy as np
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
-    >>> from sklearn_graphid import LangevinSystemIdentifier
-    >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.plotting import PredictiveCheckDisplay
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=40, random_state=0)
-    >>> Y[20:, 2] += 5  # a sensor that drifts
-    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, random_state=0).fit(X[:20], Y[:20])
-    >>> display = PredictiveCheckDisplay.from_estimator(identifier, X[20:], Y[20:])
+    >>> outputs = np.random.default_rng(0).normal(size=(20, 4))
+    >>> outputs[:, 2] += 5  # a sensor that drifts
+    >>> display = PredictiveCheckDisplay.from_predictions(outputs, means=np.zeros((20, 4)), noise_std=1.0)
     >>> display.conspicuous_
-    array([False, False,  True, False, False, False])
+    array([False, False,  True, False])
     """
 
     outputs: FloatArray
@@ -121,17 +117,8 @@ class PredictiveCheckDisplay:
     node_names: Sequence[Any] | None = None
 
     @classmethod
-    @needs_matplotlib
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        Y: Any,
-        *,
-        n_draws: int = 100,
-        random_state: Any = 0,
-        ax: Axes | Sequence[Axes] | None = None,
-        **plot_options: Any,
+        cls, estimator: Any, X: Any, Y: Any, *, n_draws: int = 100, random_state: Any = 0, **plot_options: Any
     ) -> Self:
         """Compare outputs with the predictions of an identifier.
 
@@ -150,32 +137,19 @@ class PredictiveCheckDisplay:
             Largest number of draws to predict with.
         random_state : int, RandomState or None, default=0
             Seed for the choice of draws.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        PredictiveCheckDisplay
-            The display.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        fitted_attributes(cls.__name__, estimator, "filter_", "theta_", "noise_std_")
+        fitted_attributes(cls, estimator, "filter_", "theta_", "noise_std_")
         n_draws = check_integer(n_draws, "n_draws", low=1)
         outputs, _ = outputs_and_predictions(estimator, X, Y)
         draws = estimator._predict_draws(estimator._validate_new_inputs(X), n_draws, random_state)
         names = [estimator.node_names_[node] for node in estimator._output_nodes]
-        return cls.from_predictions(outputs, *draws, node_names=names, ax=ax, **plot_options)
+        return cls.from_predictions(outputs, *draws, node_names=names, **plot_options)
 
     @classmethod
-    @needs_matplotlib
     def from_predictions(
-        cls,
-        outputs: Any,
-        means: Any,
-        noise_std: Any,
-        *,
-        node_names: Any = None,
-        ax: Axes | Sequence[Axes] | None = None,
-        **plot_options: Any,
+        cls, outputs: Any, means: Any, noise_std: Any, *, node_names: Any = None, **plot_options: Any
     ) -> Self:
         """Compare outputs with given predictions.
 
@@ -189,18 +163,23 @@ class PredictiveCheckDisplay:
             The noise level: one for all, one for each node, or one for each node in each draw.
         node_names : sequence, default=None
             Names of the nodes.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        PredictiveCheckDisplay
-            The display.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        measured, drawn, levels = _check_predictions(outputs, means, noise_std)
-        return cls(outputs=measured, means=drawn, noise_std=levels, node_names=node_names).plot(ax, **plot_options)
+        measured = check_array(outputs, "outputs", ("n_experiments", "n_outputs"), missing=True)
+        check_numeric(means, "means")
+        drawn = check_array(means if np.ndim(means) != 2 else [means], "means", ("n_draws", *measured.shape))
+        check_numeric(noise_std, "noise_std")
+        levels, shape = np.asarray(noise_std, dtype=np.float64), (len(drawn), measured.shape[1])
+        if levels.shape not in ((), shape[1:], shape):
+            raise ValueError(f"noise_std has shape {levels.shape}; expected a number, ({shape[1]},) or {shape}.")
+        if not (np.isfinite(levels) & (levels >= 0)).all():
+            raise ValueError("noise_std holds a negative or infinite number or nan; expected 0 or more.")
+        # Outputs without any noise still have their rounding errors.
+        smallest = 1e-12 * max(np.nanmax(np.abs(measured)), np.abs(drawn).max(), np.finfo(np.float64).tiny)
+        levels = np.broadcast_to(np.maximum(levels, smallest), shape).copy()
+        return cls(outputs=measured, means=drawn, noise_std=levels, node_names=node_names).plot(**plot_options)
 
-    @needs_matplotlib
     def plot(
         self,
         ax: Axes | Sequence[Axes] | None = None,
@@ -223,24 +202,16 @@ class PredictiveCheckDisplay:
         nodes : sequence of node names or None, default=None
             The nodes whose outputs are drawn. If None, all nodes; if there are more than twelve, the twelve with the
             largest residuals.
-
-        Returns
-        -------
-        PredictiveCheckDisplay
-            The display itself.
         """
         check_choice(kind, "kind", tuple(_PANELS))
-        check_number(level, "level", "a probability strictly between 0 and 1", lambda share: 0 < share < 1)
-        n_outputs = self.outputs.shape[1]
-        numbers = range(n_outputs)
-        names = check_names(numbers if self.node_names is None else self.node_names, n_outputs, "node_names", "node")
+        check_number(level, "level", low=0, high=1, strict=True)
+        names = check_names(self.node_names, self.outputs.shape[1])
         self._compare(level)
         shown = self._chosen(nodes, names)
         labels = [drawable(name, 16) for name in names]
-        panels = _PANELS[kind]
-        self.ax_, self.figure_ = split_axes(ax, len(panels), stacked=True, panel_size=(8.0, 3.4), shares_x=False)
+        self.ax_, self.figure_ = panels_on(ax, len(_PANELS[kind]), (8.0, 3.4), stacked=True)
         self.shares_ax_ = None
-        for panel, what in zip(self.ax_, panels, strict=True):
+        for panel, what in zip(self.ax_, _PANELS[kind], strict=True):
             if what == "outputs":
                 self._draw_outputs(panel, shown, labels)
             else:
@@ -249,29 +220,30 @@ class PredictiveCheckDisplay:
         return self
 
     def _compare(self, level: float) -> None:
-        law = PredictiveLaw(self.means, self.noise_std[:, None])
-        self.level_ = level
-        self.predicted_ = law.mean()
-        self.lower_, self.upper_ = law.quantile(0.5 - level / 2), law.quantile(0.5 + level / 2)
-        self.residuals_ = law.residuals(self.outputs)
-        measured = ~np.isnan(self.outputs)
-        outside, counts = self._is_outside().sum(0), measured.sum(0)
+        """Compute the law of every output: a mixture of Gaussians, one for each draw, which count alike."""
+        means, noise_std = self.means, self.noise_std[:, None]
+        self.level_, self.predicted_ = level, means.mean(0)
+        self.lower_ = _mixture_quantile(0.5 - level / 2, means, noise_std)
+        self.upper_ = _mixture_quantile(0.5 + level / 2, means, noise_std)
+        # Residuals are the normal quantiles of the probability of a smaller output (Dunn and Smyth, 1996). Logarithms,
+        # and the smaller of the two tails: a probability of 1e-400 is zero, and one minus it is one.
+        distances, log_n = (self.outputs - means) / noise_std, np.log(len(means))
+        below, above = (logsumexp(log_ndtr(sign * distances), axis=0) - log_n for sign in (1, -1))
+        smaller = ndtri_exp(np.minimum(np.minimum(below, above), 0.0))
+        self.residuals_: FloatArray = np.where(below < above, smaller, -smaller)
+        self._is_outside = (self.outputs < self.lower_) | (self.outputs > self.upper_)
+        outside, counts = self._is_outside.sum(0), (~np.isnan(self.outputs)).sum(0)
         self.share_outside_: FloatArray = np.where(counts > 0, outside / np.maximum(counts, 1), np.nan)
         self.total_share_outside_ = float(outside.sum() / counts.sum())
         by_chance = stats.binom.sf(outside - 1, counts, 1 - level)
-        self.conspicuous_: npt.NDArray[np.bool_] = by_chance < _CHANCE / max(1, int((counts > 0).sum()))
-
-    def _is_outside(self) -> npt.NDArray[np.bool_]:
-        return np.asarray((self.outputs < self.lower_) | (self.outputs > self.upper_))
+        self.conspicuous_: npt.NDArray[np.bool_] = by_chance < 0.01 / max(1, int((counts > 0).sum()))
 
     def _chosen(self, nodes: Sequence[Any] | None, names: list[Any]) -> list[int]:
         """The columns whose outputs are drawn."""
         if nodes is None:
-            squares = np.where(np.isnan(self.residuals_), 0.0, self.residuals_**2)
             n_measured = (~np.isnan(self.residuals_)).sum(0)
-            typical = squares.sum(0) / np.maximum(n_measured, 1)
-            worst = np.argsort(-typical, kind="stable")[:_MOST_NODES]
-            return sorted(int(node) for node in worst if n_measured[node])
+            typical = np.nansum(self.residuals_**2, axis=0) / np.maximum(n_measured, 1)
+            return sorted(int(node) for node in np.argsort(-typical, kind="stable")[:12] if n_measured[node])
         if isinstance(nodes, str) or not hasattr(nodes, "__len__") or not len(nodes):
             raise TypeError(f"nodes is {nodes!r}; expected a sequence of at least one node name, or None.")
         places = match_names(tuple(nodes), tuple(names))
@@ -281,83 +253,63 @@ class PredictiveCheckDisplay:
         return [place for place in places if place is not None]
 
     def _draw_outputs(self, panel: Axes, shown: list[int], labels: list[str]) -> None:
-        is_outside = self._is_outside()
         for place, node in enumerate(shown):
             (rows,) = np.nonzero(~np.isnan(self.outputs[:, node]))
             rows = rows[np.argsort(self.predicted_[rows, node], kind="stable")]
             step = _NODE_WIDTH / max(1, len(rows))
             x: FloatArray = place + (np.arange(len(rows), dtype=np.float64) - (len(rows) - 1) / 2) * step
-            edges = np.append(x - step / 2, place + _NODE_WIDTH / 2)
             lower, middle, upper = (values[rows, node] for values in (self.lower_, self.predicted_, self.upper_))
-            panel.fill_between(
-                edges, np.append(lower, lower[-1:]), np.append(upper, upper[-1:]), step="post", **_BAND, linewidth=0
-            )
+            borders = np.append(x - step / 2, place + _NODE_WIDTH / 2)
+            lower, upper = (np.append(values, values[-1:]) for values in (lower, upper))
+            panel.fill_between(borders, lower, upper, step="post", **_BAND)
             panel.hlines(middle, x - step / 2, x + step / 2, color=BLUE, linewidth=1.0)
-            self._draw_points(panel, x, self.outputs[rows, node], is_outside[rows, node], _point_size(step, len(shown)))
+            size = _point_size(step, len(shown))
+            _draw_points(panel, x, self.outputs[rows, node], self._is_outside[rows, node], size)
         panel.set_xlim(-0.6, max(len(shown), 1) - 0.4)
         for border in np.arange(1, len(shown)) - 0.5:
             panel.axvline(border, color=PALE_GREY, linewidth=0.8, zorder=0)
-        n_left_out = int((~np.isnan(self.share_outside_)).sum()) - len(shown)
-        panel.set_ylabel("output")
-        # In the caption, what the eye cannot see: that there are more nodes.
-        left_out = f" ({len(shown)} of {n_left_out + len(shown)}, largest residuals)" if n_left_out > 0 else ""
-        panel.set_xlabel(f"node{left_out}; experiments by prediction")
-        name_ticks(panel, [labels[node] for node in shown])
-        tidy(panel)
+        n_measured = int((~np.isnan(self.share_outside_)).sum())
+        left_out = f" ({len(shown)} of {n_measured}, largest residuals)" if n_measured > len(shown) else ""
+        panel.set(ylabel="output", xlabel=f"node{left_out}; experiments by prediction")
+        _name_ticks(panel, [labels[node] for node in shown])
 
     def _draw_residuals(self, panel: Axes, labels: list[str]) -> None:
-        n_outputs = len(labels)
-        half = float(stats.norm.ppf(0.5 + self.level_ / 2))
-        panel.axhspan(-half, half, zorder=0, linewidth=0, **_BAND)
+        n_experiments, n_outputs = self.outputs.shape
+        half = float(ndtri(0.5 + self.level_ / 2))
+        panel.axhspan(-half, half, zorder=0, **_BAND)
         panel.axhline(0, color=BLUE, linewidth=1.0, zorder=1)
         rows, nodes = np.nonzero(~np.isnan(self.residuals_))
-        residuals = self.residuals_[rows, nodes]
+        residuals, is_outside = self.residuals_[rows, nodes], self._is_outside[rows, nodes]
         # Side by side in the order of the experiments, so that a drift can be seen.
-        n_experiments = len(self.outputs)
         step = _NODE_WIDTH / max(1, n_experiments)
         x = nodes + (rows - (n_experiments - 1) / 2) * step
         is_far = np.abs(residuals) > _FARTHEST
-        is_outside = self._is_outside()[rows, nodes]
         size = _point_size(step, n_outputs)
-        self._draw_points(panel, x[~is_far], residuals[~is_far], is_outside[~is_far], size)
+        _draw_points(panel, x[~is_far], residuals[~is_far], is_outside[~is_far], size)
         for sign, marker in ((1, "^"), (-1, "v")):
             beyond = is_far & (np.sign(residuals) == sign)
             if beyond.any():
                 look: dict[str, Any] = {"marker": marker, "color": VERMILLION, "s": 26, "clip_on": False, "zorder": 4}
                 panel.scatter(x[beyond], np.full(beyond.sum(), sign * _FARTHEST), **look)
-        reach = min(_FARTHEST, max(3.5, float(np.abs(residuals[~is_far]).max(initial=0)) + 0.3))
-        reach = _FARTHEST if is_far.any() else reach
+        reach = min(_FARTHEST, max(3.5, float(np.abs(residuals).max(initial=0)) + 0.3))
         panel.set(xlim=(-0.6, n_outputs - 0.4), ylim=(-reach, reach), ylabel="standardised residual")
-        tidy(panel)
         self.shares_ax_ = self._draw_shares(panel, labels)
 
     def _draw_shares(self, panel: Axes, labels: list[str]) -> Any:
         beneath = panel_beneath(panel)
-        places = np.arange(len(labels))
         colours = np.where(self.conspicuous_, VERMILLION, GREY)
         hatches = ["////" if is_odd else "" for is_odd in self.conspicuous_]
-        shares = np.nan_to_num(self.share_outside_)
-        beneath.bar(places, 100 * shares, width=_NODE_WIDTH, color=colours, hatch=hatches, edgecolor="white", lw=0)
-        expected = 100 * (1 - self.level_)
+        shares, expected = 100 * np.nan_to_num(self.share_outside_), 100 * (1 - self.level_)
+        look: dict[str, Any] = {"color": colours, "hatch": hatches, "edgecolor": "white", "lw": 0}
+        beneath.bar(np.arange(len(labels)), shares, width=_NODE_WIDTH, **look)
         beneath.axhline(expected, color=BLACK, linestyle="--", linewidth=1.0)
-        beneath.set_ylim(0, max(2.5 * expected, 110 * float(shares.max(initial=0))))
-        beneath.set_ylabel("% outside")
+        beneath.set_ylim(0, max(2.5 * expected, 1.1 * float(shares.max(initial=0))))
         n_odd = int(self.conspicuous_.sum())
         told = f"{100 * self.total_share_outside_:.0f} % of all are outside, {expected:.0f} % expected"
         odd = f"; hatched: more than chance explains ({n_odd})" if n_odd else ""
-        beneath.set_xlabel(f"node; {told}{odd}")
-        name_ticks(beneath, labels, np.where(self.conspicuous_, 1 + shares, 0.0))
-        tidy(beneath)
+        beneath.set(ylabel="% outside", xlabel=f"node; {told}{odd}")
+        _name_ticks(beneath, labels, np.where(self.conspicuous_, 100 + shares, 0.0))
         return beneath
-
-    @staticmethod
-    def _draw_points(panel: Axes, x: FloatArray, y: FloatArray, is_outside: npt.NDArray[np.bool_], size: float) -> None:
-        inside = ~is_outside
-        panel.scatter(x[inside], y[inside], s=size, color=BLACK, linewidth=0, zorder=3)
-        if is_outside.any():
-            # A cross, as the colour alone would be lost in print.
-            look: dict[str, Any] = {"marker": "x", "color": VERMILLION, "linewidth": 1.3, "zorder": 4}
-            panel.scatter(x[is_outside], y[is_outside], s=max(18.0, 2 * size), **look)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
@@ -369,16 +321,23 @@ class PredictiveCheckDisplay:
             Patch(label=f"{100 * self.level_:.0f} % band", **_BAND),
             Line2D([], [], color=BLUE, linewidth=1.0, label="predicted"),
             Line2D([], [], label="measured", **point),
+            *[Line2D([], [], label="measured, outside", **cross)] * bool(self._is_outside.any()),
         ]
-        if self._is_outside().any():
-            handles.append(Line2D([], [], label="measured, outside", **cross))
         # Above the panel, as points may lie in any corner.
-        self.ax_[0].legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize="small"
-        )
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 4, "frameon": False}
+        self.ax_[0].legend(handles=handles, fontsize="small", **place)
 
 
-_BAND: dict[str, Any] = {"facecolor": BLUE, "alpha": 0.2}
+def _mixture_quantile(probability: float, means: FloatArray, noise_std: FloatArray) -> FloatArray:
+    """The value below which a mixture of Gaussians, one for each entry of the first axis, has a probability."""
+    of_draws = means + float(ndtri(probability)) * noise_std
+    # The quantile of a mixture lies between those of its parts; forty halvings leave far less than a pixel.
+    low, high = of_draws.min(0), of_draws.max(0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_below = ndtr((middle - means) / noise_std).mean(0) < probability
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return np.asarray((low + high) / 2)
 
 
 def _point_size(step: float, n_nodes: int) -> float:
@@ -387,26 +346,32 @@ def _point_size(step: float, n_nodes: int) -> float:
     return float(np.clip(distance, 1.8, 4.0)) ** 2
 
 
-def _check_predictions(outputs: Any, means: Any, noise_std: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-    measured = as_numbers(outputs, "outputs", "numbers of shape (n_experiments, n_outputs)")
-    if measured.ndim != 2 or not measured.size:
-        raise ValueError(f"outputs has shape {measured.shape}; expected (n_experiments, n_outputs).")
-    if np.isinf(measured).any() or np.isnan(measured).all():
-        raise ValueError(
-            "outputs holds infinity or nothing but nan; expected finite numbers, and nan where nothing was measured."
-        )
-    drawn = as_numbers(means, "means", "numbers of shape (n_draws, n_experiments, n_outputs)")
-    drawn = drawn[None] if drawn.ndim == 2 else drawn
-    if drawn.ndim != 3 or not len(drawn) or drawn.shape[1:] != measured.shape:
-        raise ValueError(f"means has shape {drawn.shape}; expected (n_draws, {', '.join(map(str, measured.shape))}).")
-    if not np.isfinite(drawn).all():
-        raise ValueError(f"means holds {drawn[~np.isfinite(drawn)][0]}; expected finite numbers.")
-    levels = as_numbers(noise_std, "noise_std", "a number, or one for each node")
-    shape = (len(drawn), measured.shape[1])
-    if levels.shape not in ((), shape[1:], shape):
-        raise ValueError(f"noise_std has shape {levels.shape}; expected a number, ({shape[1]},) or {shape}.")
-    if not (np.isfinite(levels) & (levels >= 0)).all():
-        raise ValueError("noise_std holds a negative or infinite number or nan; expected finite numbers of at least 0.")
-    # Outputs without any noise still have their rounding errors.
-    smallest = 1e-12 * max(float(np.nanmax(np.abs(measured))), float(np.abs(drawn).max()), np.finfo(np.float64).tiny)
-    return measured, drawn, np.broadcast_to(np.maximum(levels, smallest), shape).copy()
+def _draw_points(panel: Axes, x: FloatArray, y: FloatArray, is_outside: npt.NDArray[np.bool_], size: float) -> None:
+    panel.scatter(x[~is_outside], y[~is_outside], s=size, color=BLACK, linewidth=0, zorder=3)
+    if is_outside.any():
+        # A cross, as the colour alone would be lost in print.
+        look: dict[str, Any] = {"marker": "x", "color": VERMILLION, "linewidth": 1.3, "zorder": 4}
+        panel.scatter(x[is_outside], y[is_outside], s=max(18.0, 2 * size), **look)
+
+
+def _name_ticks(ax: Axes, names: Sequence[str], importance: FloatArray | None = None) -> None:
+    """Write the names of the places 0, 1, ... under an axis whose limits are set.
+
+    Where there is no room for all, those of most importance are written; without `importance`, every second or third.
+    """
+    font_size, gap = 8.0, 3.0  # points
+    low, high = ax.get_xlim()
+    figure: Any = ax.figure
+    points_per_place = 72 * ax.get_window_extent().width / figure.dpi / (high - low)
+    width, height = label_sizes(names, font_size).max(0)
+    # Numbers are not turned: fewer of them say as much.
+    is_turned = width + gap > points_per_place and max(map(len, names)) > 3
+    distance = float((height + gap / 2 if is_turned else width + gap) / points_per_place)
+    shown = list(range(0, len(names), max(1, int(np.ceil(distance)))))
+    if importance is not None:
+        shown = []
+        for place in np.argsort(-importance, kind="stable").tolist():
+            if all(abs(place - other) >= distance for other in shown):
+                shown.append(place)
+    look: dict[str, Any] = {"rotation": 90 if is_turned else 0, "fontsize": font_size, **LITERAL}
+    ax.set_xticks(sorted(shown), [names[place] for place in sorted(shown)], **look)

@@ -7,29 +7,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.special import expit, logit
 
 from .._utils._numbers import FloatArray
 from ..graphs._matrices import check_graphs
-from ._checks import as_numbers, check_choice, check_mapping
-from ._density_baseline import density_losses
-from ._style import BLACK, BLUE, GREY, VERMILLION, fitted_attributes, needs_matplotlib, split_axes, tidy
+from ._base import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILLION,
+    Display,
+    check_array,
+    check_choice,
+    check_mapping,
+    check_optional_array,
+    fitted_attributes,
+    panels_on,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["PriorTrainingDisplay"]
+__all__ = ["PriorTrainingDisplay", "density_losses"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PriorTrainingDisplay:
+class PriorTrainingDisplay(Display):
     """Training and validation loss of a prior and, for given graphs, the loss by annealing level.
 
     The loss by annealing level is shown together with that of a baseline: the best guess from the density of each graph
     alone, which ignores all other pairs. The difference between the two is what the prior has learned about how edges
-    depend on one another; if there is none, it has learned nothing. A ring marks the best validation loss, whose
-    weights are kept. If the network is given part of the pairs during training, as "ppgn" is, training loss and
-    validation loss are not comparable.
+    depend on one another. A ring marks the best validation loss, whose weights are kept. If the network is given part
+    of the pairs during training, as "ppgn" is, training loss and validation loss are not comparable.
 
     Parameters
     ----------
@@ -44,7 +54,7 @@ class PriorTrainingDisplay:
     level_losses : ndarray of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
     baseline_losses : ndarray of shape (n_graphs, n_levels), default=None
-        Loss of the baseline, the best guess from the density of each graph alone.
+        Loss of the baseline.
 
     Attributes
     ----------
@@ -75,8 +85,6 @@ class PriorTrainingDisplay:
     >>> graphs = make_grid_graphs(20, min_nodes=9, max_nodes=16, min_side=3, max_side=4, random_state=0)
     >>> prior = GraphPriorScore(max_epochs=3, random_state=0).fit(graphs)
     >>> display = PriorTrainingDisplay.from_estimator(prior, graphs)
-    >>> len(display.training_line_.get_xdata())
-    3
     >>> display.level_losses.shape
     (20, 10)
     """
@@ -89,9 +97,8 @@ class PriorTrainingDisplay:
     baseline_losses: FloatArray | None = None
 
     @classmethod
-    @needs_matplotlib
-    def from_estimator(cls, estimator: Any, graphs: Any = None, *, ax: Any = None, **plot_options: Any) -> Self:
-        """Draw the training of a prior.
+    def from_estimator(cls, estimator: Any, graphs: Any = None, **plot_options: Any) -> Self:
+        """Draw the training of a prior, and its losses by annealing level if graphs are given.
 
         Parameters
         ----------
@@ -99,35 +106,26 @@ class PriorTrainingDisplay:
             The prior.
         graphs : list of arrays, sparse matrices or networkx graphs, default=None
             Graphs on which to measure the loss by annealing level, preferably not those that it was trained on.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        PriorTrainingDisplay
-            The display; it has a second panel if graphs are given.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        history, sigmas = fitted_attributes(cls.__name__, estimator, "loss_history_", "sigmas_")
-        losses = baseline = None
+        history, sigmas = fitted_attributes(cls, estimator, "loss_history_", "sigmas_")
         if graphs is not None:
-            (architecture,) = fitted_attributes(cls.__name__, estimator, "architecture_")
-            losses = estimator.transform(graphs)
+            (architecture,) = fitted_attributes(cls, estimator, "architecture_")
             adjacencies = check_graphs(graphs, directed=bool(getattr(estimator, "directed", False)))
             densities = np.array([graph.sum() / max(1, len(graph) * (len(graph) - 1)) for graph in adjacencies])
-            baseline = density_losses(densities, np.asarray(sigmas, dtype=np.float64), architecture)
-        given = {"sigmas": sigmas, "level_losses": losses, "baseline_losses": baseline}
-        return cls.from_predictions(history, **given, ax=ax, **plot_options)
+            plot_options["level_losses"] = estimator.transform(graphs)
+            plot_options["baseline_losses"] = density_losses(densities, np.asarray(sigmas, float), architecture)
+        return cls.from_history(history, sigmas=sigmas, **plot_options)
 
     @classmethod
-    @needs_matplotlib
-    def from_predictions(
+    def from_history(
         cls,
         loss_history: Mapping[str, Any],
         *,
         sigmas: Any = None,
         level_losses: Any = None,
         baseline_losses: Any = None,
-        ax: Axes | Sequence[Axes] | None = None,
         **plot_options: Any,
     ) -> Self:
         """Draw a given history.
@@ -142,27 +140,38 @@ class PriorTrainingDisplay:
             Losses as returned by `transform` of the prior.
         baseline_losses : array-like of shape (n_graphs, n_levels), default=None
             The same losses of a baseline to compare with.
-        ax, **plot_options : as in `plot`
-            Passed to `plot`.
-
-        Returns
-        -------
-        PriorTrainingDisplay
-            The display.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
         """
-        training, validation, seconds = _check_history(loss_history)
-        levels, losses = _check_levels(sigmas, level_losses)
+        expected = "'training', 'validation' and 'seconds'"
+        check_mapping(loss_history, "loss_history", f"a mapping with {expected}")
+        history: dict[str, FloatArray] = {}
+        shape: tuple[int | str, ...] = ("n_epochs",)
+        for name in ("training", "validation", "seconds"):
+            if name not in loss_history:
+                raise ValueError(f"loss_history has no {name!r}; expected {expected}.")
+            if np.size(loss_history[name]) == 0:
+                raise ValueError("loss_history is empty, as for a prior from a checkpoint; expected one epoch or more.")
+            history[name] = check_array(loss_history[name], f"loss_history[{name!r}]", shape, finite=False)
+            shape = history[name].shape
+        if level_losses is not None and sigmas is None:
+            raise ValueError("level_losses is given without sigmas; expected both.")
+        if baseline_losses is not None and level_losses is None:
+            raise ValueError("baseline_losses is given without level_losses; expected both, to compare them.")
+        levels = check_optional_array(sigmas, "sigmas", ("n_levels",))
+        shape = ("n_graphs", 0 if levels is None else len(levels))
+        losses = check_optional_array(level_losses, "level_losses", shape, finite=False)
+        shape = shape if losses is None else losses.shape
         display = cls(
-            training_loss=training,
-            validation_loss=validation,
-            seconds=seconds,
+            training_loss=history["training"],
+            validation_loss=history["validation"],
+            seconds=history["seconds"],
             sigmas=levels,
             level_losses=losses,
-            baseline_losses=_check_baseline(baseline_losses, losses),
+            baseline_losses=check_optional_array(baseline_losses, "baseline_losses", shape, finite=False),
         )
-        return display.plot(ax, **plot_options)
+        return display.plot(**plot_options)
 
-    @needs_matplotlib
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
         """Draw the losses.
 
@@ -172,24 +181,15 @@ class PriorTrainingDisplay:
             One Axes to divide into panels, or one for each panel. If None, a new figure is created.
         time_axis : {"seconds", "epochs"}, default="seconds"
             Horizontal axis of the history.
-
-        Returns
-        -------
-        PriorTrainingDisplay
-            The display itself.
         """
         check_choice(time_axis, "time_axis", ("seconds", "epochs"))
-        n_panels = 1 if self.level_losses is None else 2
-        self.ax_, self.figure_ = split_axes(ax, n_panels, stacked=False, panel_size=(4.6, 3.4))
+        self.ax_, self.figure_ = panels_on(ax, 1 if self.level_losses is None else 2, (4.6, 3.4))
         self._draw_history(self.ax_[0], time_axis)
-        self.level_line_ = self.baseline_line_ = None
+        self.level_line_: Line2D | None = None
+        self.baseline_line_: Line2D | None = None
         self.share_left_ = float("nan")
         if self.level_losses is not None and self.sigmas is not None:
-            self.level_line_ = self._draw_levels(self.ax_[1], self.sigmas, self.level_losses)
-            if self.baseline_losses is not None:
-                self.share_left_ = float(self.level_losses.sum() / self.baseline_losses.sum())
-                self.baseline_line_ = self._draw_baseline(self.ax_[1], self.sigmas, self.baseline_losses)
-            self.ax_[1].legend(frameon=False, loc="upper left")
+            self._draw_levels(self.ax_[1], self.sigmas, self.level_losses)
         return self
 
     def _draw_history(self, panel: Axes, time_axis: str) -> None:
@@ -202,70 +202,45 @@ class PriorTrainingDisplay:
             lowest = self.validation_loss[best]
             ring: dict[str, Any] = {"marker": "o", "markersize": 9, "markerfacecolor": "none", "markeredgewidth": 1.8}
             panel.plot(times[best], lowest, color=VERMILLION, linestyle="none", label=f"best: {lowest:.4g}", **ring)
-        panel.set(
-            xlim=(0, None), xlabel="seconds" if time_axis == "seconds" else "epoch", ylabel="loss", title="Training"
-        )
+        label = "seconds" if time_axis == "seconds" else "epoch"
+        panel.set(xlim=(0, None), xlabel=label, ylabel="loss", title="Training")
         panel.legend(frameon=False)
-        tidy(panel)
 
-    @staticmethod
-    def _draw_levels(panel: Axes, sigmas: FloatArray, losses: FloatArray) -> Line2D:
+    def _draw_levels(self, panel: Axes, sigmas: FloatArray, losses: FloatArray) -> None:
         low, median, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
         panel.fill_between(sigmas, low, high, color=BLUE, alpha=0.2, linewidth=0, label="80 % of the graphs")
-        (line,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
+        (self.level_line_,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
         panel.set(xlabel=r"annealing level $\sigma$", ylabel="denoising loss", title="Loss by annealing level")
         panel.set_ylim(bottom=0)
-        tidy(panel)
-        return line
-
-    def _draw_baseline(self, panel: Axes, sigmas: FloatArray, losses: FloatArray) -> Line2D:
-        look: dict[str, Any] = {"color": VERMILLION, "linestyle": "--", "linewidth": 1.6}
-        (line,) = panel.plot(sigmas, np.median(losses, axis=0), label="guess by density alone", **look)
-        if self.share_left_ < 1:
-            sentence = f"leaves {100 * self.share_left_:.0f} % of the loss of a guess by density"
-        else:
+        if self.baseline_losses is not None:
+            look: dict[str, Any] = {"color": VERMILLION, "linestyle": "--", "linewidth": 1.6}
+            median = np.median(self.baseline_losses, axis=0)
+            (self.baseline_line_,) = panel.plot(sigmas, median, label="guess by density alone", **look)
+            self.share_left_ = float(losses.sum() / self.baseline_losses.sum())
             sentence = "no better than a guess by density: train longer"
-        panel.set_title(f"Loss by annealing level:\n{sentence}", fontsize="medium")
-        return line
+            if self.share_left_ < 1:
+                sentence = f"leaves {100 * self.share_left_:.0f} % of the loss of a guess by density"
+            panel.set_title(f"Loss by annealing level:\n{sentence}", fontsize="medium")
+        panel.legend(frameon=False, loc="upper left")
 
 
-def _check_history(loss_history: Mapping[str, Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    names = ("training", "validation", "seconds")
-    check_mapping(loss_history, "loss_history", "a mapping with 'training', 'validation' and 'seconds'")
-    missing = [name for name in names if name not in loss_history]
-    if missing:
-        raise ValueError(f"loss_history has no {missing[0]!r}; expected 'training', 'validation' and 'seconds'.")
-    expected = "a number for each epoch"
-    training, validation, seconds = (
-        np.atleast_1d(as_numbers(loss_history[name], f"loss_history[{name!r}]", expected)) for name in names
-    )
-    if not len(training):
-        raise ValueError("loss_history is empty, as for a prior read from a checkpoint; expected at least one epoch.")
-    if training.ndim != 1 or training.shape != validation.shape or training.shape != seconds.shape:
-        raise ValueError(
-            f"loss_history holds {len(training)} training losses, {len(validation)} validation losses and "
-            f"{len(seconds)} times; expected as many of each, in one dimension."
-        )
-    return training, validation, seconds
+def density_losses(densities: FloatArray, sigmas: FloatArray, architecture: str) -> FloatArray:
+    """Expected loss of the best guess from a graph's density alone, for each graph and annealing level.
 
-
-def _check_levels(sigmas: Any, level_losses: Any) -> tuple[FloatArray | None, FloatArray | None]:
-    levels = None if sigmas is None else as_numbers(sigmas, "sigmas", "a number for each annealing level")
-    losses = None if level_losses is None else as_numbers(level_losses, "level_losses", "shape (n_graphs, n_levels)")
-    if levels is not None and levels.ndim != 1:
-        raise ValueError(f"sigmas has shape {levels.shape}; expected (n_levels,), a number for each annealing level.")
-    if losses is not None and (levels is None or losses.ndim != 2 or losses.shape[1:] != levels.shape):
-        expected = "sigmas with it" if levels is None else f"(n_graphs, {len(levels)}), a column for each of sigmas"
-        raise ValueError(f"level_losses has shape {losses.shape}; expected {expected}.")
-    return levels, losses
-
-
-def _check_baseline(baseline_losses: Any, losses: FloatArray | None) -> FloatArray | None:
-    if baseline_losses is None:
-        return None
-    if losses is None:
-        raise ValueError("baseline_losses is given without level_losses; expected both, to compare them.")
-    baseline = as_numbers(baseline_losses, "baseline_losses", f"shape {losses.shape}")
-    if baseline.shape != losses.shape:
-        raise ValueError(f"baseline_losses has shape {baseline.shape}; expected {losses.shape}, as level_losses has.")
-    return baseline
+    A pair with noise, a~ = a + sigma z, is an edge with log-odds (a~ - 1/2) / sigma^2 + logit(density), whatever the
+    other pairs are. "ppgn" is trained by the cross-entropy of that, "edp-gnn" by its squared error over 2 sigma^2.
+    """
+    z = np.linspace(-9.0, 9.0, 201)  # the integrands are smooth, but steep at small sigma
+    weight = np.exp(-(z**2) / 2)
+    weight /= weight.sum()
+    p = np.clip(densities, 1e-9, 1 - 1e-9)[:, None, None]
+    sigma = sigmas[None, :, None]
+    losses = np.zeros((len(densities), len(sigmas)))
+    for edge, probability in ((1.0, p), (0.0, 1 - p)):
+        log_odds = (edge + sigma * z - 0.5) / sigma**2 + logit(p)
+        if architecture == "edp-gnn":
+            loss = (expit(log_odds) - edge) ** 2 / (2 * sigma**2)
+        else:
+            loss = np.logaddexp(0.0, log_odds if edge == 0 else -log_odds)
+        losses += (probability * weight * loss).sum(-1)
+    return losses

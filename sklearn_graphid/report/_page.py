@@ -20,7 +20,7 @@ from .._utils._numbers import FloatArray
 from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace
 from ..identifiers._base import Finding
-from ..plotting._names import shortened
+from ..plotting._base import shortened
 from ..priors import GraphPriorScore
 from ..priors._trust import deviations_in_words
 from ._pictures import draw_pictures

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._utils._numbers import FloatArray
-from ..plotting._names import drawable
+from ..plotting._base import drawable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

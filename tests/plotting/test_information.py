@@ -5,9 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
-from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.plotting import InformationDisplay
 
 
@@ -30,12 +28,12 @@ def test_nodes_have_the_colours_of_their_bars(identifier):
 
 
 def test_bars_alone():
-    display = InformationDisplay.from_predictions([1.0, 3.0, 2.0], node_names=["a", "$b$", "c"], max_bars=2)
+    display = InformationDisplay.from_information([1.0, 3.0, 2.0], node_names=["a", "$b$", "c"], max_bars=2)
     assert [label.get_text() for label in display.ax_[0].get_yticklabels()] == ["$b$", "c"]
     assert display.ax_[0].get_ylabel() == "node (2 of 3)"
     assert display.graph_ is None
     assert len(display.ax_) == 1
-    same = InformationDisplay.from_predictions([1.0, 1.0])
+    same = InformationDisplay.from_information([1.0, 1.0])
     assert len({bar.get_facecolor() for bar in same.bars_}) == 1
 
 
@@ -48,31 +46,6 @@ def test_the_graph_may_be_left_out_or_placed(identifier):
     assert display.figure_ is figure
 
 
-def test_what_cannot_be_asked(optimizer, identifier):
-    with pytest.raises(TypeError, match="AdamSystemIdentifier has no theta_samples_, which InformationDisplay draws"):
-        InformationDisplay.from_estimator(optimizer)
-    with pytest.raises(NotFittedError):
-        InformationDisplay.from_estimator(LangevinSystemIdentifier())
+def test_no_amplitude_is_refused(identifier):
     with pytest.raises(ValueError, match="amplitude=0; expected a number other than 0"):
         InformationDisplay.from_estimator(identifier, amplitude=0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"information": [[1.0]]}, ValueError, r"information has shape \(1, 1\); expected \(n_nodes,\)"),
-        ({"information": []}, ValueError, "information has shape"),
-        ({"information": [1.0, -1.0]}, ValueError, "information holds -1.0"),
-        ({"information": [np.nan]}, ValueError, "information holds nan"),
-        ({"information": "much"}, TypeError, "information is a str"),
-        ({"node_names": ["a"]}, ValueError, "node_names has 1 names for 2 nodes"),
-        ({"max_bars": 0}, ValueError, "max_bars=0; expected an integer of at least 1"),
-        ({"show_graph": 1}, TypeError, "show_graph is a int; expected True or False"),
-        ({"graph_options": 3}, TypeError, "graph_options is a int; expected a dict"),
-        ({"ax": 3}, TypeError, "ax is a int; expected a matplotlib Axes"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments, error, message):
-    with pytest.raises(error, match=message):
-        InformationDisplay.from_predictions(**{"information": [1.0, 2.0], **arguments})
-    assert not plt.get_fignums()

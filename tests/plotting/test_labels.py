@@ -183,10 +183,3 @@ def test_equal_distances_stay_equal():
     corners = display.ax_.transData.transform(square)
     sides = np.linalg.norm(corners - np.roll(corners, 1, axis=0), axis=1)
     np.testing.assert_allclose(sides, sides[0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("node_labels", ["known", 3, None, ["Medici"]])
-def test_other_labels_are_refused(node_labels):
-    with pytest.raises(ValueError, match=r"node_labels.*; expected 'inferred' or a bool"):
-        draw(node_labels)
-    assert not plt.get_fignums()

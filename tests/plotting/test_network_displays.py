@@ -12,10 +12,12 @@ import pytest
 from display_cases import KNOWN, LONG_NAMES, RIGHT, RING, WRONG, extents, legend_texts, overlap, probabilities
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
+from scipy import optimize
 
 from sklearn_graphid import AdamSystemIdentifier
 from sklearn_graphid.datasets import hide_edges
 from sklearn_graphid.plotting import AdjacencyDisplay, GraphDisplay
+from sklearn_graphid.plotting._adjacency import spread
 
 
 def n_edges_of(display):
@@ -132,26 +134,6 @@ def test_graph_of_nothing_draws_nodes_only():
     assert display.ax_.get_legend() is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pos": [[0, 0]]}, r"pos has shape \(1, 2\); expected \(4, 2\)"),
-        ({"pos": {0: (0, 0)}}, "pos has no entry for node 1"),
-        ({"layout": "random"}, "layout='random'; expected 'kamada_kawai'"),
-        ({"styles": {"new": {}}}, "styles names 'new'; expected kinds of edges among unknown, known"),
-        ({"adjacency": np.zeros((3, 3))}, "adjacency has 3 nodes but edge_probabilities has 4"),
-        ({"true_adjacency": np.ones((4, 4))}, "true_adjacency has a self-loop"),
-        ({"node_values": [1, 2]}, r"node_values has shape \(2,\); expected numbers of shape \(4,\)"),
-        ({"node_values": [1, 2, 3, np.inf]}, "node_values holds infinity"),
-        ({"node_values": [1, 2, 3, 4], "value_range": (2, 1)}, r"value_range=\(2, 1\); expected two finite numbers"),
-        ({"value_range": (1, 2)}, "value_range is given without node_values"),
-    ],
-)
-def test_graph_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        GraphDisplay.from_predictions(RIGHT, KNOWN, **options)
-
-
 # The adjacency matrix
 
 
@@ -216,13 +198,13 @@ def test_adjacency_known_edges_differ_from_probabilities_without_colour():
     display.figure_.canvas.draw()
     pixels = np.asarray(display.figure_.canvas.buffer_rgba())[..., :3].mean(-1)
 
-    def spread(row, column):
+    def contrast(row, column):
         (x, y) = display.ax_.transData.transform((column, row)).astype(int)
         y = pixels.shape[0] - y
         return np.ptp(pixels[y - 12 : y + 12, x - 12 : x + 12])
 
-    assert spread(0, 1) > 60
-    assert spread(0, 2) < 5
+    assert contrast(0, 1) > 60
+    assert contrast(0, 2) < 5
 
 
 def test_adjacency_of_a_large_network_shows_errors_and_no_hatch():
@@ -276,12 +258,6 @@ def test_adjacency_explains_known_edges_where_there_are_some():
     assert legend_texts(AdjacencyDisplay.from_predictions(RIGHT).ax_) == ["known absence", "inferred edge (4)"]
 
 
-@pytest.mark.parametrize("order", ["size", [0, 1, 2], [0, 0, 1, 2], [0.5, 1, 2, 3]])
-def test_adjacency_refuses_other_orders(order):
-    with pytest.raises(ValueError, match="node_order"):
-        AdjacencyDisplay.from_predictions(RIGHT, KNOWN, node_order=order)
-
-
 def test_adjacency_without_scale_and_legend():
     display = AdjacencyDisplay.from_predictions(RIGHT, KNOWN, colorbar=False, legend=False)
     assert display.colorbar_ is None
@@ -294,6 +270,28 @@ def test_what_is_known_may_be_said_in_three_ways(known):
     display = AdjacencyDisplay.from_predictions(RIGHT, known)
     np.testing.assert_array_equal(display.known.mask, KNOWN.mask)
     np.testing.assert_array_equal(display.known.values, KNOWN.values)
+
+
+def test_places_that_are_apart_stay():
+    np.testing.assert_allclose(spread(np.array([1.0, 4.0, 9.0]), 2.0, -0.5, 10.0), [1, 4, 9])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_places_are_moved_as_little_as_possible(seed):
+    places = np.sort(np.random.default_rng(seed).uniform(20, 60, 12))
+    moved = spread(places, 3.0, 0.0, 80.0)
+    gaps = {"type": "ineq", "fun": lambda x: np.diff(x) - 3.0}
+    start = places.mean() + 3.0 * (np.arange(12) - 5.5)
+    best = optimize.minimize(lambda x: ((x - places) ** 2).sum(), start, constraints=gaps, method="SLSQP")
+    assert ((moved - places) ** 2).sum() == pytest.approx(best.fun, rel=1e-6)
+    assert np.diff(moved).min() >= 3.0 - 1e-9
+
+
+def test_places_stay_in_range():
+    moved = spread(np.array([0.0, 0.5, 9.5, 10.0]), 2.0, 0.0, 10.0)
+    assert moved.min() >= 0
+    assert moved.max() <= 10
+    assert np.diff(moved).min() >= 2 - 1e-12
 
 
 # Both

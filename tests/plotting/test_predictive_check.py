@@ -12,8 +12,6 @@ import pytest
 import torch
 from display_cases import overlap
 from scipy import optimize, stats
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression
 
 from sklearn_graphid import AdamSystemIdentifier, KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
@@ -165,13 +163,6 @@ def test_outputs_at_some_nodes(system):
     np.testing.assert_allclose(display.predicted_, fitted.predict(X))
 
 
-def test_what_cannot_predict():
-    with pytest.raises(NotFittedError):
-        PredictiveCheckDisplay.from_estimator(LangevinSystemIdentifier(), OUTPUTS, OUTPUTS)
-    with pytest.raises(TypeError, match="LinearRegression has no filter_ and no theta_ and no noise_std_"):
-        PredictiveCheckDisplay.from_estimator(LinearRegression().fit(OUTPUTS, OUTPUTS), OUTPUTS, OUTPUTS)
-
-
 # The picture
 
 
@@ -234,29 +225,6 @@ def test_given_axes_are_used():
     assert display.figure_ is figure
     one = PredictiveCheckDisplay.from_predictions(OUTPUTS, MEANS, LEVELS, kind="residuals", ax=plt.figure().subplots())
     assert len(one.ax_) == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        ({"outputs": np.zeros(4)}, ValueError, r"outputs has shape \(4,\)"),
-        ({"outputs": np.full((7, 4), np.nan)}, ValueError, "nothing but nan"),
-        ({"outputs": [["a"]]}, TypeError, "outputs is a list that does not convert"),
-        ({"means": np.zeros((7, 3))}, ValueError, r"means has shape \(1, 7, 3\); expected \(n_draws, 7, 4\)"),
-        ({"means": np.full((7, 4), np.inf)}, ValueError, "means holds inf"),
-        ({"noise_std": np.ones(3)}, ValueError, r"noise_std has shape \(3,\); expected a number, \(4,\) or \(5, 4\)"),
-        ({"noise_std": -1.0}, ValueError, "noise_std holds a negative or infinite number"),
-        ({"kind": "all"}, ValueError, "kind='all'; expected 'both', 'outputs' or 'residuals'"),
-        ({"level": 1.0}, ValueError, "level=1.0; expected a probability strictly between 0 and 1"),
-        ({"nodes": [9]}, ValueError, "nodes holds 9, which is not a node with outputs"),
-        ({"nodes": "ab"}, TypeError, "nodes is 'ab'; expected a sequence of at least one node name"),
-        ({"node_names": ["a"]}, ValueError, "node_names has 1 names for 4 nodes"),
-    ],
-)
-def test_refused(given, error, message):
-    with pytest.raises(error, match=message):
-        PredictiveCheckDisplay.from_predictions(**{"outputs": OUTPUTS, "means": MEANS, "noise_std": LEVELS, **given})
-    assert not plt.get_fignums()
 
 
 def test_outputs_without_noise_are_drawn():

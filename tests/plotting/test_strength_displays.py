@@ -23,7 +23,7 @@ SIGNED[1, 2] = SIGNED[2, 1] = -4.0
 
 def widths_of(display):
     """Width of every edge by its ends."""
-    graph = display._graph().edges()
+    graph = display._edges()
     return {
         tuple(pair): width
         for kind, lines in display.edges_.items()
@@ -54,7 +54,7 @@ def test_widths_depend_on_no_unit_and_have_limits():
 
 def test_graph_dots_edges_below_zero_and_explains_it():
     display = GraphDisplay.from_predictions(RIGHT, KNOWN, weights=SIGNED)
-    pairs = display._graph().edges()["known"].tolist()
+    pairs = display._edges()["known"].tolist()
     is_dotted = [style[1] is not None for style in display.edges_["known"].get_linestyles()]
     assert [pair for pair, dotted in zip(pairs, is_dotted, strict=True) if dotted] == [[1, 2]]
     assert legend_texts(display.ax_)[-1] == "strength below zero"
@@ -133,22 +133,6 @@ def test_adjacency_shows_probabilities_if_asked():
     assert display.strength_image_ is None
     assert "negative" not in display.marks_
     np.testing.assert_array_equal(display.probability_image_.get_array().compressed(), RIGHT[~KNOWN.mask])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"color_by": "strength"}, "color_by='strength', but the edges have no strengths"),
-        ({"color_by": "size"}, "color_by='size'; expected 'probability', 'strength' or None"),
-        ({"weights": np.ones((3, 3))}, "weights has 3 nodes but edge_probabilities has 4"),
-        ({"weights": np.zeros((4, 4))}, r"weights\[0, 1\] is 0, but there is an edge"),
-        ({"weights": np.full((4, 4), np.nan)}, r"weights\[0, 1\] is nan, but there is an edge"),
-        ({"weights": STRENGTHS + np.triu(STRENGTHS)}, "weights is not symmetric"),
-    ],
-)
-def test_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        AdjacencyDisplay.from_predictions(RIGHT, KNOWN, **options)
 
 
 @pytest.mark.parametrize("display_class", [AdjacencyDisplay, GraphDisplay])
