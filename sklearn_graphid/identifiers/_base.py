@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -54,7 +54,8 @@ class Experiments:
     outputs: FloatArray  # (experiments, nodes), nan where nothing was measured
     known: KnownEdges
     filter: GraphFilter  # a copy, so that later changes to the parameter leave the fit alone
-    given: dict[str, Any]  # "X" and "y" as they came, for callbacks that score
+    given: dict[str, Any]  # "X" and "y" as they came, for callbacks that score; empty once a fit has ended
+    row_names: Sequence[Any]  # labels of the experiments in the index of X or Y, or their numbers
     input_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the inputs, where nodes have offsets
     output_mean: FloatArray | float = 0.0  # (nodes,) that were taken off the outputs
 
@@ -68,18 +69,10 @@ class Experiments:
         inputs, outputs = np.where(is_constant, 0.0, self.inputs - input_mean), self.outputs - output_mean
         return replace(self, inputs=inputs, outputs=outputs, input_mean=input_mean, output_mean=output_mean)
 
-    def name_of_row(self, row: int) -> Any:
-        """The label of an experiment in the index of X or Y, or its number."""
-        for table in (self.given.get("X"), self.given.get("y")):
-            index: Any = getattr(table, "index", None)
-            # Lists have a method of this name, and the labels that pandas gives by default are numbers.
-            if hasattr(index, "has_duplicates") and type(index).__name__ != "RangeIndex":
-                return index[row]
-        return row
-
-    def name_of_node(self, node: int) -> Any:
-        """The name of a node, or its number."""
-        return node if self.known.names is None else self.known.names[node]
+    @property
+    def node_names(self) -> list[Any]:
+        """Names of the nodes, or their numbers."""
+        return list(range(self.known.n_nodes) if self.known.names is None else self.known.names)
 
     @property
     def n_measured(self) -> int:
@@ -153,6 +146,15 @@ class Identification:
         return found
 
 
+def _row_names(X: Any, Y: Any, n_rows: int) -> Sequence[Any]:
+    for table in (X, Y):
+        index: Any = getattr(table, "index", None)
+        # Lists have a method of this name, and the labels that pandas gives by default are numbers.
+        if hasattr(index, "has_duplicates") and type(index).__name__ != "RangeIndex":
+            return list(index)
+    return range(n_rows)
+
+
 def _restore_on_failure(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Make a fit that fails leave the estimator as it was."""
 
@@ -217,7 +219,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
     _input_center: Any = 0.0  # (nodes,)
     _output_level: Any = 0.0  # (nodes,)
 
-    _measured_nodes: npt.NDArray[np.intp]
+    _experiments: Experiments
     _edge_weights: FloatArray | None = None  # of a fit in which edges have strengths
     _edge_weights_std: FloatArray | None = None
 
@@ -290,60 +292,34 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         return self
 
     def _validate(self, X: Any, Y: Any, known_mask: Any, known_adjacency: Any) -> Experiments:
-        given = {"X": X, "y": Y}
         inputs, outputs = self._validate_experiments(X, Y)
-        self._check_kind(known_mask)
+        if isinstance(known_mask, KnownEdges) and known_mask.directed and not hasattr(self, "directed"):
+            raise ValueError(
+                f"known_mask is a KnownEdges of a directed graph, but {type(self).__name__} finds undirected graphs "
+                f"only; use LangevinSystemIdentifier(directed=True) or AdamSystemIdentifier(directed=True)."
+            )
         nodes = Nodes(self._nodes_of_inputs.names, "X")
         known = KnownEdges.coerce(
-            known_mask, known_adjacency, n_nodes=inputs.shape[1], nodes=nodes, directed=self._is_directed
+            known_mask, known_adjacency, n_nodes=inputs.shape[1], nodes=nodes, directed=getattr(self, "directed", False)
         )
-        self._check_known_weights(known)
+        if known.weights is not None and not self._uses_known_weights:
+            raise ValueError(
+                f"the known edges come with strengths, but {type(self).__name__} would not use them; expected "
+                f"LangevinSystemIdentifier or AdamSystemIdentifier with edge_weights='positive' or 'signed', or known "
+                f"edges without strengths, KnownEdges(known.mask, known.values, known.names, directed=known.directed)."
+            )
         filter = clone(resolve_filter(self.filter)).for_nodes(known.names)
         if known.directed:
             filter.check_directed()
         self._params_at_fit = self.get_params(deep=False)
-        self.node_names_ = list(range(inputs.shape[1]) if known.names is None else known.names)
-        experiments = Experiments(inputs, outputs, known, filter, given)
-        self._n_experiments, self._n_measured = len(inputs), experiments.n_measured
-        self._output_power = experiments.output_power
-        self._largest_input = float(np.abs(inputs).max())
-        self._measured_nodes = np.flatnonzero(~np.isnan(outputs).all(axis=0))
-        self._data_at_fit = inputs, outputs[:, self._output_nodes]  # for the residuals in the report
-        self._names_of_rows = [experiments.name_of_row(row) for row in range(len(inputs))]
+        experiments = Experiments(inputs, outputs, known, filter, {"X": X, "y": Y}, _row_names(X, Y, len(inputs)))
+        self._experiments, self.node_names_ = replace(experiments, given={}), experiments.node_names
         return experiments
-
-    @property
-    def _is_directed(self) -> bool:
-        """Whether a directed graph is sought; identifiers that have no parameter `directed` cannot."""
-        return bool(getattr(self, "directed", False))
 
     @property
     def _uses_known_weights(self) -> bool:
         """Whether the strengths that come with known edges are made use of."""
         return False
-
-    def _check_known_weights(self, known: KnownEdges) -> None:
-        if known.weights is None or self._uses_known_weights:
-            return
-        edge_weights = getattr(self, "edge_weights", None)
-        if edge_weights == "binary":
-            reason = f"edge_weights={edge_weights!r} takes all edges to be alike"
-            remedy = "edge_weights='positive' or 'signed'"
-        else:
-            fits = "finds strengths by itself" if edge_weights else "takes all edges to be alike"
-            reason = f"{type(self).__name__} {fits} and would not use them"
-            remedy = "LangevinSystemIdentifier(edge_weights='positive') or 'signed'"
-        raise ValueError(
-            f"the known edges come with strengths, but {reason}; expected {remedy}, or known edges without strengths, "
-            f"as KnownEdges(known.mask, known.values, known.names, directed=known.directed) makes them."
-        )
-
-    def _check_kind(self, known: Any) -> None:
-        if isinstance(known, KnownEdges) and known.directed and not hasattr(self, "directed"):
-            raise ValueError(
-                f"known_mask is a KnownEdges of a directed graph, but {type(self).__name__} finds undirected graphs "
-                f"only; use LangevinSystemIdentifier(directed=True) or AdamSystemIdentifier(directed=True)."
-            )
 
     def _validate_experiments(self, X: Any, Y: Any) -> tuple[FloatArray, FloatArray]:
         if Y is None:

@@ -366,7 +366,7 @@ def fit_findings(
 def _outlier_finding(furthest: LargestResidual, task: SamplingTask) -> Finding:
     node, row = (
         str(name)[:20]
-        for name in (task.experiments.name_of_node(furthest.node), task.experiments.name_of_row(furthest.row))
+        for name in (task.experiments.node_names[furthest.node], task.experiments.row_names[furthest.row])
     )
     what = f"the output of node {node} in row {row} is {furthest.deviations:.0f} standard deviations off"
     # With strengths, outliers cannot be part of the model.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +25,7 @@ from ..filters import GraphFilter
 from ..graphs import KnownEdges
 from ..graphs._matrices import as_numbers
 from ..graphs._nodes import Nodes, check_node_values, unless_numbers
+from ._base import Experiments
 from ._chains import ChainDraws
 from ._estimates import weight_matrices
 
@@ -49,7 +49,7 @@ class NextExperimentMixin:
     diagnostics_: dict[str, Any]
     _draws: ChainDraws
     _edge_weights: FloatArray | None
-    _measured_nodes: npt.NDArray[np.intp]
+    _experiments: Experiments
 
     def suggest_inputs(
         self,
@@ -219,7 +219,8 @@ class NextExperimentMixin:
 
     def _deviations(self, observed: Any) -> FloatArray:
         """Deviations (draws, nodes, outputs) of the responses of drawn systems, see `sklearn_graphid.design`."""
-        draws, known, outputs = self._draws, self.known_edges_, self._measured_nodes
+        draws, known = self._draws, self.known_edges_
+        outputs = np.flatnonzero(~np.isnan(self._experiments.outputs).all(axis=0))
         if observed is not None:
             nodes = Nodes(unless_numbers(tuple(self.node_names_)), "X")
             expected = "a list of nodes, by their numbers or by the names of X's columns"

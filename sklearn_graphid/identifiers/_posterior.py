@@ -270,15 +270,15 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
 
     def _suspect_outputs(self, min_probability: float) -> dict[str, Any]:
         """The columns of `suspect_outputs`."""
-        probability, (inputs, outputs) = self.outlier_probabilities_[:, self._output_nodes], self._data_at_fit
+        data, probability = self._experiments, self.outlier_probabilities_[:, self._output_nodes]
         rows, columns = np.nonzero(probability > min_probability)  # a comparison with nan is False
         order = np.argsort(-probability[rows, columns], kind="stable")
         rows, columns = rows[order], columns[order]
         return {
-            "row": [self._names_of_rows[row] for row in rows],
+            "row": [data.row_names[int(row)] for row in rows],
             "node": [self.node_names_[node] for node in self._output_nodes[columns]],
-            "output": outputs[rows, columns],
-            "predicted": self._predict_checked(inputs)[rows, columns],
+            "output": data.outputs[rows, self._output_nodes[columns]],
+            "predicted": self._predict_checked(data.inputs)[rows, columns],
             "probability": probability[rows, columns],
         }
 

@@ -141,13 +141,14 @@ def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> list[tupl
     n_pairs = EdgeSpace.complete(known.n_nodes, known.directed).n_free
     n_known = n_pairs - known.n_unknown
     n_outputs = len(estimator._output_nodes)
-    measured = estimator._n_measured / (estimator._n_experiments * n_outputs)
+    data = estimator._experiments
+    measured = data.n_measured / (len(data.inputs) * n_outputs)
     # All settings of the filter: those that were left alone say what it is, no less than those that were not.
     with config_context(print_changed_only=False):
         filter_settings = _one_line(repr(estimator.filter_))
     return [
         ("Nodes", str(known.n_nodes)),
-        ("Experiments", str(estimator._n_experiments)),
+        ("Experiments", str(len(data.inputs))),
         ("Outputs", f"at {_counted(n_outputs, 'node')}, {_percent(measured)} of them measured"),
         (
             "Known ordered pairs" if known.directed else "Known pairs",
@@ -223,7 +224,7 @@ def _noise_in_words(estimator: BaseSystemIdentifier) -> str:
         source = f"estimated ({_LEVEL:.0%} between {_number(low)} and {_number(high)})"
     else:
         source = "estimated"
-    power = estimator._output_power
+    power = estimator._experiments.output_power
     share = _percent(min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0)
     level = f"standard deviation {_number(estimator.noise_std_)}"
     return f"{level}, {source}; it makes up {share} of the outputs' mean square"
@@ -332,7 +333,7 @@ def _pairs(estimator: BaseSystemIdentifier, names: Sequence[str], kind: str) -> 
 
 def _next_experiment(estimator: BaseSystemIdentifier, node_names: Sequence[str], most: int = 12) -> str:
     """Describe the most informative experiment with inputs as large as those so far; empty without several draws."""
-    size = estimator._largest_input
+    size = float(np.abs(estimator._experiments.inputs).max())
     if len(getattr(estimator, "theta_samples_", ())) < 2 or size == 0:
         return ""
     box: dict[str, Any] = {"low": -size, "high": size, "random_state": 0}
@@ -392,4 +393,4 @@ def _outliers(estimator: Any, most: int = 50) -> dict[str, Any] | None:
     if not hasattr(estimator, "outlier_probabilities_"):
         return None
     rows = list(zip(*estimator._suspect_outputs(0.5).values(), strict=True))
-    return {"rows": rows[:most], "n": len(rows), "n_measured": estimator._n_measured}
+    return {"rows": rows[:most], "n": len(rows), "n_measured": estimator._experiments.n_measured}

@@ -127,11 +127,11 @@ def _draw_traces(estimator: BaseSystemIdentifier) -> Figure:
 def _draw_residuals(estimator: BaseSystemIdentifier, labels: Sequence[str], level: float) -> PredictiveCheckDisplay:
     from ..plotting import PredictiveCheckDisplay
 
-    inputs, outputs = estimator._data_at_fit
+    data = estimator._experiments
     _, axes = _new_figure(7.6, 4.2)
     return PredictiveCheckDisplay.from_predictions(
-        outputs,
-        *estimator._predict_draws(inputs, 50, random_state=0),  # more draws would hardly move the bands
+        data.outputs[:, estimator._output_nodes],
+        *estimator._predict_draws(data.inputs, 50, random_state=0),  # more draws would hardly move the bands
         node_names=[labels[node] for node in estimator._output_nodes],
         ax=axes,
         kind="residuals",

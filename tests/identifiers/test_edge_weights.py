@@ -373,7 +373,11 @@ def test_a_fit_without_strengths_forgets_those_of_the_last():
     ("settings", "known", "message"),
     [
         ({}, with_weights(KNOWN, -POSITIVE, GRAPH == 1), "a known edge has the strength -.*edge_weights='signed'"),
-        ({"edge_weights": "binary"}, with_weights(KNOWN, POSITIVE, GRAPH == 1), "edge_weights='binary' takes all"),
+        (
+            {"edge_weights": "binary"},
+            with_weights(KNOWN, POSITIVE, GRAPH == 1),
+            "LangevinSystemIdentifier would not use them; expected .* edge_weights='positive'",
+        ),
         (
             {"edge_weights": "signed", "filter": "steady-state"},
             KNOWN,
