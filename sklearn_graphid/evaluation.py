@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -195,16 +195,6 @@ def _check_estimator(estimator: Any, name: str) -> None:
         raise TypeError(f"{name} is {what}; expected an estimator object, such as LangevinSystemIdentifier('heat').")
 
 
-def _check_systems(systems: Any) -> list[System]:
-    """Check names and true graphs of systems. The data are checked by `fit`, whose errors become part of the rows."""
-    if isinstance(systems, System | Mapping) or not isinstance(systems, Iterable):
-        raise TypeError(f"systems is a {type(systems).__name__}; expected a list of System objects or dicts.")
-    checked = [_check_system(system, place) for place, system in enumerate(systems)]
-    if not checked:
-        raise ValueError("systems is empty; expected at least one system.")
-    return checked
-
-
 def _check_system(system: Any, place: int) -> System:
     here = f"systems[{place}]"
     if isinstance(system, Mapping):
@@ -222,23 +212,26 @@ def _check_system(system: Any, place: int) -> System:
     if truth is not None:
         truth = check_graph(truth, f"{here}.true_adjacency", directed=directed)
     if theta is not None:
-        theta = _check_theta(theta, f"{here}.true_theta")
+        theta = np.atleast_1d(check_real_array(theta, f"{here}.true_theta"))
+        if theta.ndim != 1 or not theta.size:
+            raise ValueError(
+                f"{here}.true_theta is {system.true_theta!r}; expected finite numbers, one for each parameter of the "
+                f"filter."
+            )
     name = str(place) if system.name is None else system.name
     return replace(system, name=name, directed=directed, true_adjacency=truth, true_theta=theta)
-
-
-def _check_theta(theta: Any, name: str) -> Any:
-    array = np.atleast_1d(check_real_array(theta, name))
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"{name} is {theta!r}; expected finite numbers, one for each parameter of the filter.")
-    return array
 
 
 def _identify(
     estimators: list[tuple[dict[str, str], Any]], systems: Iterable[Any], n_jobs: int | None, keep_estimators: bool
 ) -> pd.DataFrame:
     """Fit a clone of each estimator to each system; the first columns are those that come with an estimator."""
-    checked = _check_systems(systems)
+    if isinstance(systems, System | Mapping) or not isinstance(systems, Iterable):
+        raise TypeError(f"systems is a {type(systems).__name__}; expected a list of System objects or dicts.")
+    # Data are checked by `fit`, whose errors become part of the rows.
+    checked = [_check_system(system, place) for place, system in enumerate(systems)]
+    if not checked:
+        raise ValueError("systems is empty; expected at least one system.")
     if isinstance(n_jobs, bool):
         raise TypeError(f"n_jobs={n_jobs!r}; expected an integer or None.")
     config = get_config()
@@ -266,7 +259,7 @@ def _fit_one(
             arguments = _fit_arguments(estimator, _known_arguments(system))
             estimator.fit(system.X, system.Y, **arguments)
             row["seconds"] = time.perf_counter() - start
-            row |= _findings(identifier_of(estimator)) | _measures(identifier_of(estimator), system)
+            row |= _results(identifier_of(estimator), system)
         except Exception as error:
             row.setdefault("seconds", time.perf_counter() - start)
             row |= {"error_type": type(error).__name__, "error_message": str(error)}
@@ -301,52 +294,39 @@ def _fit_arguments(estimator: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments if inner is None else _fit_arguments(inner, arguments)
 
 
-def _findings(identifier: BaseSystemIdentifier) -> dict[str, Any]:
-    """Results of a fit that need no truth."""
-    unknown = identifier.known_edges_.unknown_pairs()
-    return {
-        **_scalar_diagnostics(getattr(identifier, "diagnostics_", {})),
-        "n_unknown": identifier.known_edges_.n_unknown,
-        "n_edges": EdgeSpace.of_mask(identifier.adjacency_ == 1, identifier.known_edges_.directed).n_free,
-        "n_edges_found": int(identifier.adjacency_[unknown].sum()),
+def _results(identifier: BaseSystemIdentifier, system: System) -> dict[str, Any]:
+    """What a fit found, and metrics against the true graph and theta, as far as these are given."""
+    row: dict[str, Any] = {}
+    for name, value in getattr(identifier, "diagnostics_", {}).items():  # no traces, and the worst of all parameters
+        if np.ndim(value) == 0:
+            row[name] = value
+        elif name.startswith("r_hat"):
+            row[name] = float(np.max(value))
+        elif name.startswith("effective_sample_size"):
+            row[name] = float(np.min(value))
+    row = {name: value for name, value in row.items() if name not in _RESERVED}
+    known, graph, probabilities = identifier.known_edges_, identifier.adjacency_, identifier.edge_probabilities_
+    row |= {
+        "n_unknown": known.n_unknown,
+        "n_edges": EdgeSpace.of_mask(graph == 1, known.directed).n_free,
+        "n_edges_found": int(graph[known.unknown_pairs()].sum()),
         "theta": np.array(identifier.theta_, dtype=np.float64),
         "noise_std": getattr(identifier, "noise_std_", np.nan),
     }
-
-
-def _scalar_diagnostics(diagnostics: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as they are, the worst of those with an entry for each parameter, and no traces."""
-    scalars = {}
-    for name, value in diagnostics.items():
-        if np.ndim(value) == 0:
-            scalars[name] = value
-        elif name.startswith("r_hat"):
-            scalars[name] = float(np.max(value))
-        elif name.startswith("effective_sample_size"):
-            scalars[name] = float(np.min(value))
-    return {name: value for name, value in scalars.items() if name not in _RESERVED}
-
-
-def _measures(identifier: BaseSystemIdentifier, system: System) -> dict[str, float]:
-    """Metrics against the true graph and theta, as far as these are given."""
-    measures = {}
-    if system.true_adjacency is not None:
-        known, truth = identifier.known_edges_, system.true_adjacency
-        measures["edge_f1"] = _measured(edge_f1_score, truth, identifier.adjacency_, known)
-        for metric in (edge_roc_auc_score, edge_calibration_error):
-            name = metric.__name__.removesuffix("_score")
-            measures[name] = _measured(metric, truth, identifier.edge_probabilities_, known)
+    truth, measures = system.true_adjacency, dict[str, tuple[Any, ...]]()
+    if truth is not None:
+        measures["edge_f1"] = edge_f1_score, truth, graph, known
+        measures["edge_roc_auc"] = edge_roc_auc_score, truth, probabilities, known
+        measures["edge_calibration_error"] = edge_calibration_error, truth, probabilities, known
     if system.true_theta is not None:
-        measures["theta_nrmse"] = _measured(theta_nrmse, system.true_theta, identifier.theta_)
-    return measures
-
-
-def _measured(metric: Callable[..., float], *arguments: Any) -> float:
-    try:
-        return metric(*arguments)
-    except ValueError as error:  # another filter with other parameters, say: the fit is none the worse for it
-        warnings.warn(f"{metric.__name__} is set to nan: {error}", UndefinedMetricWarning, stacklevel=2)
-        return float("nan")
+        measures["theta_nrmse"] = theta_nrmse, system.true_theta, identifier.theta_
+    for name, (metric, *arguments) in measures.items():
+        try:
+            row[name] = metric(*arguments)
+        except ValueError as error:  # another filter with other parameters, say: the fit is none the worse for it
+            warnings.warn(f"{metric.__name__} is set to nan: {error}", UndefinedMetricWarning, stacklevel=2)
+            row[name] = float("nan")
+    return row
 
 
 def _as_frame(rows: list[dict[str, Any]], first: list[str], systems: list[System]) -> pd.DataFrame:
