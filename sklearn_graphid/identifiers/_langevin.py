@@ -38,7 +38,7 @@ from ._chains import (
     start_from,
 )
 from ._estimates import SLABS, FitFollower, check_edge_weights, has_callbacks, warn_of_units
-from ._noise import PER_NODE, NoiseLevels, NoiseModel
+from ._noise import PER_NODE, NoiseLevels, levels_after, read_levels
 from ._posterior import PosteriorIdentifier, result_of, was_stopped
 from ._suspects import WRONG, Kernels, System, is_suspicious, suspect_findings, suspicion_of
 
@@ -85,49 +85,43 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         The process.
     prior : GraphPrior, FrozenEstimator, str, list of these or None, default=None
         What graphs of this kind look like: a fitted `GraphPriorScore` (frozen, so that cloning keeps it fitted), the
-        name of a shipped prior (see `load_prior`), or a closed-form prior. With a list, the first prior is used unless
-        the known pairs clearly favour another one; `prior_` is the prior that was used. "general" compares the other
-        shipped priors in the same way. With None, unknown pairs are independent, and the share of edges among them is
-        sampled with the rest, see `density_`.
+        name of a shipped prior (see `load_prior`), or a closed-form prior. Of a list, the first is used unless the
+        known pairs clearly favour another one; "general" compares the other shipped priors in the same way. None:
+        unknown pairs are independent, and the share of edges among them is sampled, see `density_`.
     prior_trust : "sample" or float from 0 to 1, default="sample"
         How far to trust the prior. Its log-odds l of a pair are replaced by l0 + prior_trust (l - l0), where l0 is what
-        `prior=None` would use; 1 uses the prior unchanged. With "sample", the trust is sampled with the rest: its
-        posterior depends on how well the prior predicts the known pairs and on the unknown pairs as they are drawn, so
-        that a prior that does not fit is discounted. Priors with independent pairs, and neural networks that do not
-        take a mask of known pairs, are then used unchanged.
+        `prior=None` would use; 1 uses the prior unchanged. "sample" samples the trust with the rest, given how well the
+        prior predicts the known pairs, so that a prior that does not fit is discounted. Priors with independent pairs,
+        and neural networks that do not take a mask of known pairs, are then used unchanged.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
-        Whether all edges are alike ("binary"), or have positive strengths, or strengths of either sign. The prior then
-        describes which edges exist. Strengths are log-normal or Gaussian, with a location and a width that are sampled
-        too. Known edges may come with their strengths, see `KnownEdges`. If no strength is known, most filters have a
-        parameter that multiplies them all, and strengths are then in units of about their geometric mean. Signed
-        strengths are determined only if at least one is known.
+        Whether all edges are alike, or have positive (log-normal) strengths, or (Gaussian) strengths of either sign.
+        The prior then describes which edges exist. Known edges may come with their strengths, see `KnownEdges`. If none
+        is known, most filters have a parameter that multiplies them all, and strengths are in units of about their
+        geometric mean; signed ones are then not determined.
     directed : bool, default=False
         Whether edges have directions, so that the two ordered pairs of two nodes are separate. An edge from j to i is
         at `adjacency_[i, j]`: the output of i depends on the input of j.
     noise_std : float, array-like or Series of shape (n_nodes,), "per-node" or None, default=None
-        Standard deviation of the measurement noise: one number for all nodes, or one for each node, in the order of
-        X's columns or with their names. None: unknown, the same at all nodes, and sampled with the rest. "per-node":
-        unknown and different at each node; the levels are estimated from the residuals of a first fit, so that fitting
-        takes twice as long.
+        Standard deviation of the measurement noise, the same at all nodes or one for each, in the order of X's columns
+        or with their names. None: unknown, the same at all nodes, and sampled. "per-node": unknown and different at
+        each node; estimated from the residuals of a first fit, so that fitting takes twice as long.
     input_noise_std : float or None, default=None
         Standard deviation of the noise in the measurements of X; None if X is exact. A first fit estimates how much of
         it reaches each output, and a second fit takes it into account; see the guide.
     noise_distribution : {"gaussian", "student-t"}, default="gaussian"
-        Distribution of the measurement noise. With "student-t", every measurement has a scale by which its noise is
-        larger than usual: one for most, and larger ones with a probability that falls as in the tail of Student's t.
-        Scales and the share of outliers are sampled with the rest, so that a few wrong numbers in Y do little harm; see
-        `outlier_probabilities_`. Binary graphs only.
+        Distribution of the measurement noise. With "student-t", the noise of some outputs is larger than usual, so that
+        a few wrong numbers in Y do little harm; see `outlier_probabilities_`. Binary graphs only.
     fit_intercept : bool, default=False
-        Whether the output of each node has an unknown offset, with a flat prior, which is sampled with the rest; see
-        `intercept_`. If False, outputs are expected to be zero where inputs are.
+        Whether the output of each node has an unknown offset, with a flat prior, which is sampled; see `intercept_`. If
+        False, outputs are expected to be zero where inputs are.
     n_chains : int, default=16
         Independent chains.
     n_levels : int, default=10
         Annealing levels of the Langevin dynamics, evenly spaced.
     sigma_max, sigma_min : float, default=0.7 and 0.2
         The largest and the smallest annealing level; shares of a usual strength, if edges have strengths. A prior that
-        was trained at a few levels only, as with the architecture "edp-gnn", is evaluated at the nearest of these.
-        Sweeps evaluate the prior at the largest level, or at the smallest if it does not take a mask of known pairs.
+        was trained at a few levels only is evaluated at the nearest of these. Sweeps evaluate the prior at the largest
+        level, or at the smallest if it does not take a mask of known pairs.
     n_steps : int, default=2
         Langevin steps at each level.
     step_size : float or None, default=None
@@ -152,10 +146,9 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
         Further evidence about pairs, as probabilities, with 0.5 for none. Their odds multiply those of the prior.
     warm_start : bool, default=False
-        Whether a fit continues from the draws of the previous one, with the data that it is given now. This takes a
-        third of the time, and is meant for one more experiment or one more known pair. Nodes, filter, `edge_weights`
-        and `directed` must be the same as before. The first fit starts at random, and so do the fit of a clone and a
-        fit with fewer measurements or known pairs than before, whose result would otherwise be too certain.
+        Whether a fit continues from the draws of the previous one, with the data that it is given now, in a third of
+        the time: for one more experiment or one more known pair. Nodes, filter, `edge_weights` and `directed` must be
+        the same. A fit with fewer measurements or known pairs than before starts at random, and so does a clone.
     n_jobs : int or None, default=None
         Number of workers; each takes batches of eight chains. The result does not depend on it.
     device : str, default="cpu"
@@ -170,36 +163,31 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
     ----------
     adjacency_ : ndarray of shape (n_nodes, n_nodes)
         The identified graph, 0 or 1. Known pairs keep their values.
-    theta_ : ndarray of shape (n_parameters,)
-        The parameters of the filter; those of a polynomial are in ascending powers of A.
-    theta_std_ : ndarray of shape (n_parameters,)
-        Their posterior standard deviation.
-    theta_samples_ : ndarray of shape (n_draws, n_parameters)
-        Draws from the posterior of theta.
-    theta_refitted_ : ndarray of shape (n_parameters,)
-        Maximum-likelihood estimate of theta given `adjacency_`.
-    theta_standard_error_ : ndarray of shape (n_parameters,)
-        Standard errors of `theta_refitted_`, as if the graph were known to be `adjacency_`; infinite for parameters
-        that the data do not determine.
     edge_probabilities_ : ndarray of shape (n_nodes, n_nodes)
         Posterior probability of every edge; 0 or 1 for known pairs.
-    weights_ : ndarray of shape (n_nodes, n_nodes)
-        Strengths of the identified edges, zero elsewhere: means over the draws that have the edge, and the given value
-        for known strengths. Only if edges have strengths; `theta_` is then the best fit given these strengths.
-    weights_std_ : ndarray of shape (n_nodes, n_nodes)
-        Their posterior standard deviation.
+    theta_, theta_std_ : ndarray of shape (n_parameters,)
+        The parameters of the filter, in ascending powers of A for a polynomial, and their posterior standard deviation.
+    theta_samples_ : ndarray of shape (n_draws, n_parameters)
+        Draws from the posterior of theta.
+    theta_refitted_, theta_standard_error_ : ndarray of shape (n_parameters,)
+        Maximum-likelihood estimate of theta as if the graph were known to be `adjacency_`, and its standard errors,
+        infinite for parameters that the data do not determine.
+    weights_, weights_std_ : ndarray of shape (n_nodes, n_nodes)
+        Strengths of the identified edges, zero elsewhere, and their posterior standard deviation: means over the draws
+        that have the edge, and the given value for known strengths. Only if edges have strengths; `theta_` is then the
+        best fit given these strengths.
     noise_std_ : float
-        The noise level, given or estimated; if it differs between nodes, its root mean square over the outputs. It
-        includes what the noise of the inputs adds to the outputs.
+        The noise level, given or estimated, with what the noise of the inputs adds to the outputs; if it differs
+        between nodes, its root mean square over the outputs.
+    noise_std_per_node_ : ndarray of shape (n_nodes,)
+        The noise level of the output of each node.
+    noise_std_samples_ : ndarray of shape (n_draws,)
+        Draws from the posterior of `noise_std_`; all the same if it was given.
     intercept_ : ndarray of shape (n_nodes,)
         Posterior means of the offsets of the outputs; zeros without `fit_intercept`.
     outlier_probabilities_ : ndarray of shape (n_experiments, n_nodes)
         Posterior probability that the noise of an output is larger than usual; nan where nothing was measured. Only
         with `noise_distribution="student-t"`; see `suspect_outputs` for a table.
-    noise_std_per_node_ : ndarray of shape (n_nodes,)
-        The noise level of the output of each node.
-    noise_std_samples_ : ndarray of shape (n_draws,)
-        Draws from the posterior of `noise_std_`; all the same if it was given.
     diagnostics_ : dict
         On the chains: how many were dropped because they diverged or were stuck in a far less probable mode, how many
         modes the others are in, the weight of each chain, Monte Carlo errors, the expected number of pairs that another
@@ -210,18 +198,15 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         its p-value; for binary edges "p_value_strengths", of a test that all edges are alike, and "strengths_gain", the
         share of the noise variance that strengths would explain. With strengths also "misfit", the factor by which the
         noise variance was raised because the filter does not explain all of the outputs.
+    density_ : float
+        Share of edges among the unknown pairs: the posterior mean, see `density_interval`. Without a prior it is
+        sampled, as the probability with which every unknown pair is an edge. nan if all pairs are known.
+    prior_, prior_trust_ : GraphPrior and float
+        The prior that was used, and how far it was trusted, from 0 to 1: the posterior mean, or the value given.
     known_edges_ : KnownEdges
         The known pairs.
     filter_ : GraphFilter
         The filter that was used.
-    prior_ : GraphPrior
-        The prior that was used.
-    density_ : float
-        Share of edges among the unknown pairs: the posterior mean, see `density_interval`. Without a prior it is
-        sampled with the rest, as the probability with which every unknown pair is an edge; `ErdosRenyiPrior(p)` fixes
-        it. nan if all pairs are known.
-    prior_trust_ : float
-        How far the prior was trusted, from 0 to 1: the posterior mean, or the value given.
     node_names_ : list
         Names of the nodes: those of X's columns, else those of the known pairs, else numbers.
     n_features_in_ : int
@@ -343,9 +328,11 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         self._check_data(experiments)
         if self.fit_intercept:
             experiments = experiments.centred()
-        noise = NoiseModel.read(self.noise_std, self.input_noise_std, experiments.outputs, experiments.known)
-        _check_noise(noise)
-        prior, levels = self._prior_for(experiments.known), noise.at_first()
+        given_noise, prior = read_levels(self.noise_std, experiments.known), self._prior_for(experiments.known)
+        levels = NoiseLevels(None)
+        if given_noise is not None:
+            # The noise of the inputs is yet to come, so that what was given is less than what there is.
+            levels = NoiseLevels.of(given_noise, experiments.outputs, is_known=self.input_noise_std is None)
         task = SamplingTask(
             experiments=experiments,
             prior=prior,
@@ -361,7 +348,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         if seconds > 90:  # the first step may take as long
             announce(self, f"sampling strengths will take about {seconds / 60:.0f} minutes or more.")
         task = replace(self._from_last_draws(task), trust=self._trust_for(prior, experiments.known))
-        return self._run(task, noise)
+        return self._run(task, given_noise)
 
     def _from_last_draws(self, task: SamplingTask) -> SamplingTask:
         """The task of going on from the draws of the fit before, where it asked for no more than this one."""
@@ -510,17 +497,20 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         clipped = probabilities.clip(1e-6, 1 - 1e-6)
         return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
-    def _run(self, task: SamplingTask, noise: NoiseModel) -> Identification:
+    def _run(self, task: SamplingTask, given_noise: FloatArray | None) -> Identification:
         """Run the chains, once more where the first run tells of the noise, and tell the callbacks."""
         data, batches = task.experiments.given, batches_of(draw_seeds(self.random_state, self.n_chains))
-        n_fits = 1 + noise.needs_two_fits + (task.has_strengths and noise.given is None)
+        differs, of_inputs = isinstance(self.noise_std, str), self.input_noise_std or 0.0
+        needs_two_fits = differs or of_inputs > 0
+        n_fits = 1 + needs_two_fits + (task.has_strengths and given_noise is None)
         root = self._init_callback_context(max_subtasks=n_fits * len(batches), sequential_subtasks=False)
         root.call_on_fit_task_begin(estimator=self, **data)
         result, is_enough = self._run_once(task, batches, root, first_id=0)
-        if noise.needs_two_fits and not is_enough:
+        if needs_two_fits and not is_enough:
             system = result.matrix, result.further["theta_refitted_"]
-            response = task.predict(*system, np.eye(len(result.adjacency)))
-            task = self._with_noise(task, noise.after(task.experiments.outputs - task.predict(*system), response))
+            outputs, response = task.experiments.outputs, task.predict(*system, np.eye(len(result.adjacency)))
+            noise = given_noise, differs, of_inputs
+            task = self._with_noise(task, levels_after(*noise, outputs, outputs - task.predict(*system), response))
             result, is_enough = self._run_once(task, batches, root, first_id=len(batches))
         if task.has_strengths and task.noise.common is None and not is_enough:
             levels = _with_misfit(result, task)
@@ -603,16 +593,6 @@ def _with_misfit(result: Identification, task: SamplingTask) -> NoiseLevels:
     return NoiseLevels(level, task.noise.relative, misfit.factor, misfit.n_free)
 
 
-def _check_noise(noise: NoiseModel) -> None:
-    levels = np.empty(0) if noise.given is None else noise.given
-    wrong = levels[~((levels >= _SMALLEST) & (levels <= _LARGEST))]
-    if len(wrong):
-        raise ValueError(
-            f"noise_std holds the value {wrong[0]:g}; expected numbers between {_SMALLEST:g} and {_LARGEST:g}, one for "
-            f"each node."
-        )
-
-
 def _check_prior(prior: GraphPrior, known: KnownEdges, is_one_of_several: bool) -> None:
     """Raise where a prior is not fitted, or not one for such graphs, or cannot be compared with others."""
     try:
@@ -635,10 +615,6 @@ class LikelihoodLangevinIdentifier(LangevinSystemIdentifier):
 
     With `PAPER_SETTINGS` it is the paper's baseline "Langevin without prior". It has the parameters and attributes of
     `LangevinSystemIdentifier` except `prior` and `edge_prior`; `prior_trust` has no effect.
-
-    See Also
-    --------
-    LangevinSystemIdentifier : The same with a prior.
 
     Examples
     --------
