@@ -41,8 +41,7 @@ from ..samplers import (
     weights_of_chains,
 )
 from ._base import Experiments
-from ._estimates import free_pairs, weight_matrices
-from ._noise import NoiseLevels
+from ._estimates import NoiseLevels, free_pairs, weight_matrices
 
 __all__ = [
     "BATCH",

@@ -37,8 +37,17 @@ from ._chains import (
     run_chains,
     start_from,
 )
-from ._estimates import SLABS, FitFollower, check_edge_weights, has_callbacks, warn_of_units
-from ._noise import PER_NODE, NoiseLevels, levels_after, read_levels
+from ._estimates import (
+    PER_NODE,
+    SLABS,
+    FitFollower,
+    NoiseLevels,
+    check_edge_weights,
+    has_callbacks,
+    levels_after,
+    read_levels,
+    warn_of_units,
+)
 from ._posterior import PosteriorIdentifier, result_of, was_stopped
 from ._suspects import WRONG, Kernels, System, is_suspicious, suspect_findings, suspicion_of
 

@@ -179,20 +179,19 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         return self._outlier_probabilities
 
     def theta_interval(self, level: float = 0.9) -> FloatArray:
-        """Central credible intervals of the filter's parameters.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            The probability that a parameter lies inside, given data, filter and prior.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters, 2)
-            Lower and upper ends.
-        """
+        """Ends (n_parameters, 2) of the central intervals that hold the parameters, each with probability `level`."""
         check_is_fitted(self)
         return central_interval(self.theta_samples_, level)
+
+    def density_interval(self, level: float = 0.9) -> FloatArray:
+        """Ends (2,) of the central interval that holds the density of the unknown pairs with probability `level`."""
+        check_is_fitted(self)
+        return central_interval(self._draws.pooled(self._draws.density), level)
+
+    def noise_std_interval(self, level: float = 0.9) -> FloatArray:
+        """Ends (2,) of the central interval that holds `noise_std_` with probability `level`."""
+        check_is_fitted(self)
+        return central_interval(self.noise_std_samples_, level)
 
     def weight_interval(self, level: float = 0.9) -> FloatArray:
         """Central credible intervals of the strengths of the identified edges.
@@ -212,38 +211,6 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         if self._edge_weights is None:
             raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
         return weight_intervals(self._draws.pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
-
-    def density_interval(self, level: float = 0.9) -> FloatArray:
-        """Central credible interval of the density of the unknown pairs, see `density_`.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            The probability that the density lies inside.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            Lower and upper end; both are what was given with `ErdosRenyiPrior(p)`.
-        """
-        check_is_fitted(self)
-        return central_interval(self._draws.pooled(self._draws.density), level)
-
-    def noise_std_interval(self, level: float = 0.9) -> FloatArray:
-        """Central credible interval of the noise level; of its root mean square where it differs between nodes.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            The probability that the noise level lies inside.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            Lower and upper end; both are what was given, where `noise_std` was.
-        """
-        check_is_fitted(self)
-        return central_interval(self.noise_std_samples_, level)
 
     def suspect_outputs(self, min_probability: float = 0.5) -> pd.DataFrame:
         """The outputs that were discounted as outliers, as a table; only with `noise_distribution="student-t"`.
@@ -285,10 +252,9 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
     def suspect_known_pairs(self, n_pairs: int | None = None, *, probability: float = WRONG) -> pd.DataFrame:
         """Find known pairs that contradict the data, by sampling with known pairs that may be wrong.
 
-        A known pair that is wrong makes unknown pairs, theta and the noise level wrong too. This method samples the
-        system again, from the draws of the fit and from random starts, with every known pair unknown except for its
-        prior probability of being wrong. Unknown pairs are independent, with the density that was found, whatever the
-        prior; the noise level is sampled, and known strengths are not used. It takes about as long as the fit.
+        It takes about as long as the fit: the system is sampled again, from the draws of the fit and from random
+        starts. Unknown pairs are independent, with the density that was found, whatever the prior; the noise level is
+        sampled, and known strengths are not used.
 
         Parameters
         ----------
@@ -361,10 +327,8 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_experiments, n_nodes), default=None
-            The inputs, if they are to be in it.
-        y : array-like of shape (n_experiments, n_outputs) or (n_experiments,), default=None
-            The outputs, if they are to be in it.
+        X, y : array-like, default=None
+            Inputs and outputs, if they are to be in it.
 
         Returns
         -------

@@ -27,9 +27,8 @@ from ..priors import ErdosRenyiPrior, GraphPrior
 from ..samplers import Kernel, SweepKernel, gains_of_absent, gains_of_known, misfit_of
 from ._base import Finding
 from ._chains import BATCH, ChainDraws, SamplingTask, batches_of, kept_draws, resumed_kernels, run_chains, start_from
-from ._estimates import refit_theta, weight_matrices
+from ._estimates import NoiseLevels, refit_theta, weight_matrices
 from ._findings import assess_fit, fit_findings
-from ._noise import NoiseLevels
 
 __all__ = ["WRONG", "Kernels", "System", "is_suspicious", "suspect_findings", "suspicion_of"]
 

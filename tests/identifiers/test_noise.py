@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn_graphid import KnownEdges, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
+from sklearn_graphid.identifiers._estimates import levels_after, shrink_variances
 from sklearn_graphid.identifiers._findings import residual_dependence
-from sklearn_graphid.identifiers._noise import levels_after, shrink_variances
 from sklearn_graphid.samplers import ChainState, Problem
 from sklearn_graphid.samplers._langevin import largest_curvature
 from sklearn_graphid.scorers import log_likelihood_scorer
