@@ -232,17 +232,9 @@ def _read_grid(net: Any) -> tuple[_FlowNetwork, list[list[int]]]:
     weights = -susceptance
     np.fill_diagonal(weights, 0.0)
     is_bus = np.array([bool(group) for group in buses])
-    _check_structure(model["ref"], weights, is_bus)
-    buses = [group for group in buses if group]
-    names = ["bus " + "+".join(map(str, group)) for group in buses]
-    ground = int(is_bus[: int(model["ref"][0])].sum())
-    return _FlowNetwork(names, weights[np.ix_(is_bus, is_bus)] + 0.0, ground, _positions(net, buses)), buses
-
-
-def _check_structure(slack_nodes: Any, weights: FloatArray, is_bus: npt.NDArray[np.bool_]) -> None:
-    if len(slack_nodes) != 1:
+    if len(model["ref"]) != 1:
         raise ValueError(
-            f"case has {len(slack_nodes)} slack buses; expected exactly one. Close switches between them, or turn the "
+            f"case has {len(model['ref'])} slack buses; expected exactly one. Close switches between them, or turn the "
             f"others into generators."
         )
     # The open end of a line gets a bus of its own in the model, at which nothing can happen.
@@ -251,15 +243,13 @@ def _check_structure(slack_nodes: Any, weights: FloatArray, is_bus: npt.NDArray[
             "case has three-winding transformers or other elements with inner buses, which cannot be measured; "
             "expected lines and two-winding transformers."
         )
-
-
-def _positions(net: Any, buses: list[list[int]]) -> FloatArray | None:
-    if "geo" not in net.bus:
-        return None
-    points = [net.bus.at[group[0], "geo"] for group in buses]
-    if not all(isinstance(point, str) for point in points):
-        return None
-    return np.array([json.loads(point)["coordinates"][:2] for point in points], dtype=np.float64)
+    buses, positions = [group for group in buses if group], None
+    points: list[Any] = [net.bus.at[group[0], "geo"] if "geo" in net.bus else None for group in buses]
+    if all(isinstance(point, str) for point in points):
+        positions = np.array([json.loads(point)["coordinates"][:2] for point in points], dtype=np.float64)
+    names = ["bus " + "+".join(map(str, group)) for group in buses]
+    ground = int(is_bus[: int(model["ref"][0])].sum())
+    return _FlowNetwork(names, weights[np.ix_(is_bus, is_bus)] + 0.0, ground, positions), buses
 
 
 def _draw_power_flows(

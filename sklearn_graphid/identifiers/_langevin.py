@@ -150,8 +150,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
         draw with the highest likelihood, with theta refitted.
     observed_nodes : {"auto", "all", "leading"} or list, default="auto"
         Which nodes the columns of Y belong to: all nodes, the first ones, or those listed, by the names of X's columns
-        or by position (integers are always positions). "auto" is "leading", with a warning if there are fewer columns
-        than nodes.
+        or by position (integers are positions, unless the columns are called by integers). "auto" is "leading", with a
+        warning if there are fewer columns than nodes.
     edge_prior : array of shape (n_nodes, n_nodes) or None, default=None
         Further evidence about pairs, as probabilities, with 0.5 for none. Their odds multiply those of the prior.
     warm_start : bool, default=False
