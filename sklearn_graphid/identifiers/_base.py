@@ -372,33 +372,27 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         return outputs if rows is None else outputs[rows]
 
     def predict(self, X: npt.ArrayLike) -> FloatArray:
-        """Outputs that the identified system would give, without noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_experiments, n_nodes)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs at the nodes of Y at fit, in the same order.
-        """
+        """Outputs (n_experiments, n_outputs) of the system at the nodes of Y at fit, without noise."""
         check_is_fitted(self)
         predicted = self._predict_checked(self._validate_new_inputs(X))
         return predicted[:, 0] if self._flat_output else predicted
 
     def _predict_checked(self, inputs: FloatArray) -> FloatArray:
         """Outputs (experiments, nodes of Y at fit) for inputs that were checked."""
+        outputs: FloatArray = self._outputs_of(self._matrix[None], self.theta_[None], inputs)[0]
+        return outputs
+
+    def _outputs_of(self, matrices: npt.NDArray[Any], thetas: FloatArray, inputs: FloatArray) -> FloatArray:
+        """Outputs (systems, experiments, nodes of Y at fit) of several systems."""
         signals = torch.tensor(inputs - self._input_center)
-        adjacency = torch.tensor(self._matrix, dtype=torch.float64)[None]
+        # Filters work on stacks of matrices, and large ones would take memory for nothing.
+        graphs, parameters = (torch.tensor(part, dtype=torch.float64).split(16) for part in (matrices, thetas))
         with torch.no_grad(), torch_threads(1):
-            outputs = self.filter_.apply(adjacency, torch.tensor(self.theta_)[None], signals)[0]
-        predicted: FloatArray = (outputs.numpy() + self._output_level)[:, self._output_nodes]
-        return predicted
+            outputs = [self.filter_.apply(*stack, signals).numpy() for stack in zip(graphs, parameters, strict=True)]
+        return np.asarray((np.concatenate(outputs) + self._output_level)[..., self._output_nodes])
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: Any = None) -> float:
-        """How well outputs are predicted: R2 over all measured outputs.
+        """R2 of the predictions over all measured outputs.
 
         It is 1 - (sum of squared residuals) / (sum of squared deviations from each node's mean), both over all nodes
         together, because with few experiments a mean over nodes would be dominated by those that vary little.
@@ -416,33 +410,20 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         -------
         float
             At most 1; 0 for a prediction no better than every node's mean.
-
-        See Also
-        --------
-        sklearn.metrics.r2_score : With `multioutput="variance_weighted"` the same, for outputs without nan.
         """
         return outputs_r2(*outputs_and_predictions(self, X, y), sample_weight)
 
     def to_networkx(self) -> nx.Graph:
-        """The identified graph.
-
-        Returns
-        -------
-        networkx.Graph or networkx.DiGraph
-            Nodes have the names in `node_names_`; edges have the attributes `probability`, `known` and, if edges have
-            strengths, `weight`. The output of a directed edge's target depends on the input of its source.
-        """
+        """Return the graph, whose edges have `probability`, `known` and, if edges have strengths, `weight`."""
         check_is_fitted(self)
-        names = self.node_names_
         import networkx as nx
 
-        directed = self.known_edges_.directed
-        graph = nx.DiGraph() if directed else nx.Graph()
+        known, names = self.known_edges_, self.node_names_
+        graph = nx.DiGraph() if known.directed else nx.Graph()
         graph.add_nodes_from(names)
-        edges = EdgeSpace.of_mask(self.adjacency_ == 1, directed)
+        edges = EdgeSpace.of_mask(self.adjacency_ == 1, known.directed)
         for i, j, source, target in zip(*edges.ends(), *edges.sources_and_targets(), strict=True):
-            facts: dict[str, Any] = {"probability": float(self.edge_probabilities_[i, j])}
-            facts["known"] = bool(self.known_edges_.mask[i, j])
+            facts = {"probability": float(self.edge_probabilities_[i, j]), "known": bool(known.mask[i, j])}
             if self._edge_weights is not None:
                 facts["weight"] = float(self._edge_weights[i, j])
             graph.add_edge(names[source], names[target], **facts)
@@ -467,44 +448,27 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
         require("pandas", "to_pandas_edgelist")
         import pandas as pd
 
-        mask = self.known_edges_.mask
-        known = self.known_edges_
-        listed = EdgeSpace.complete(len(mask), known.directed) if include_known else known.space
-        rows, columns = listed.ends()
-        sources, targets = listed.sources_and_targets()
-        probability = self.edge_probabilities_[rows, columns]
-        errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", np.full(mask.shape, np.nan))
+        known, names = self.known_edges_, self.node_names_
+        listed = EdgeSpace.complete(known.n_nodes, known.directed) if include_known else known.space
+        probability = self.edge_probabilities_[listed.ends()]
         order = np.argsort(-probability, kind="stable")
-        names = self.node_names_
+        rows, columns, sources, targets = (ends[order] for ends in (*listed.ends(), *listed.sources_and_targets()))
+        unknown_errors = np.full(known.mask.shape, np.nan)
+        errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", unknown_errors)
         table = {
-            "source": [names[node] for node in sources[order]],
-            "target": [names[node] for node in targets[order]],
+            "source": [names[node] for node in sources],
+            "target": [names[node] for node in targets],
             "probability": probability[order],
-            "monte_carlo_error": errors[rows, columns][order],
-            "known": mask[rows, columns][order],
+            "monte_carlo_error": errors[rows, columns],
+            "known": known.mask[rows, columns],
         }
         for name, values in (("weight", self._edge_weights), ("weight_std", self._edge_weights_std)):
             if values is not None:
-                table[name] = values[rows, columns][order]
+                table[name] = values[rows, columns]
         return pd.DataFrame(table)
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write the data, the result and how far to trust it to one HTML page.
-
-        The page contains its figures; it needs matplotlib (the extra `plot`).
-
-        Parameters
-        ----------
-        path : str or Path
-            The file to write or replace, in a folder that exists.
-        title : str or None, default=None
-            The heading of the page; None: "An identified graph".
-
-        Returns
-        -------
-        Path
-            The file.
-        """
+        """Write the data, the result and how far to trust it to one HTML file, with matplotlib (the extra `plot`)."""
         from ..report import write_report  # as few programs write reports
 
         return write_report(self, path, title)
@@ -521,10 +485,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
         Returns
         -------
-        adjacencies : ndarray of shape (n_samples, n_nodes, n_nodes)
-            Graphs, as zeros and ones.
-        thetas : ndarray of shape (n_samples, n_parameters)
-            The parameters of each draw.
+        adjacencies, thetas : ndarray of shape (n_samples, n_nodes, n_nodes) and (n_samples, n_parameters)
+            Graphs, as zeros and ones, and the parameters of each.
         weights : ndarray of shape (n_samples, n_nodes, n_nodes)
             The strengths of each draw; only if edges have strengths.
         """
@@ -549,15 +511,7 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
         `inputs` are checked. There are up to `n_draws` draws, and one where there is one answer.
         """
-        signals = torch.tensor(inputs - self._input_center)
         seed = int(check_random_state(random_state).randint(2**31))
         (graphs, thetas, *weights), levels = self._draw(min(n_draws, self._n_draws), seed)
-        # Filters work on stacks of matrices, and large ones would take memory for nothing.
-        matrices = torch.tensor(weights[0] if weights else graphs, dtype=torch.float64).split(16)
-        parameters = torch.tensor(thetas, dtype=torch.float64).split(16)
-        with torch.no_grad(), torch_threads(1):
-            outputs = [
-                (self.filter_.apply(*some, signals).numpy() + self._output_level)[..., self._output_nodes]
-                for some in zip(matrices, parameters, strict=True)
-            ]
-        return np.concatenate(outputs), levels[:, self._output_nodes]
+        matrices = weights[0] if weights else graphs
+        return self._outputs_of(matrices, thetas, inputs), levels[:, self._output_nodes]

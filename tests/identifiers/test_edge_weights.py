@@ -376,7 +376,7 @@ def test_a_fit_without_strengths_forgets_those_of_the_last():
         (
             {"edge_weights": "binary"},
             with_weights(KNOWN, POSITIVE, GRAPH == 1),
-            "LangevinSystemIdentifier would not use them; expected .* edge_weights='positive'",
+            "SystemIdentifier would not use them; expected .* edge_weights='positive'",
         ),
         (
             {"edge_weights": "signed", "filter": "steady-state"},
