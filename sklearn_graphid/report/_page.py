@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import os
+import warnings
 from collections.abc import Sequence
 from datetime import date
 from importlib.resources import files
@@ -16,23 +19,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._utils._disk import check_target, write_atomically
 from .._utils._libraries import require
-from .._utils._numbers import FloatArray
 from ..filters import ARMAFilter, CallableFilter, HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from ..graphs import EdgeSpace
 from ..identifiers._base import Finding
-from ..plotting._base import shortened
+from ..plotting._base import drawable, shortened
 from ..priors import GraphPriorScore
 from ..priors._trust import deviations_in_words
-from ._pictures import draw_pictures
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..identifiers import BaseSystemIdentifier
+    from ..plotting import PredictiveCheckDisplay
 
 __all__ = ["write_report"]
 
 _LEVEL = 0.9  # of all intervals
 _CERTAIN = 0.95  # pairs that are more certain than this in either direction are not listed as uncertain
-_LONGEST_SETTING = 300  # characters
 
 
 def write_report(estimator: BaseSystemIdentifier, path: str | os.PathLike[str], title: str | None = None) -> Path:
@@ -67,34 +70,36 @@ def _percent(share: float) -> str:
 def _number(value: float) -> str:
     if np.isnan(value):
         return "unknown"
-    if np.isinf(value):
-        return "not determined"
-    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
+    return "not determined" if np.isinf(value) else f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
 
 
-# What the template shows
+def _one_line(text: str) -> str:
+    return shortened(" ".join(text.split()), 300)
+
+
+# Values of the template
 
 
 def _context(estimator: BaseSystemIdentifier) -> dict[str, Any]:
     """All values of the template, by name."""
     from .. import __version__
 
-    known = estimator.known_edges_
+    known, parameters = estimator.known_edges_, estimator._params_at_fit
     names = [str(name) for name in estimator.node_names_]
     names = [name if name.strip() else repr(name) for name in names]  # blanks alone could not be seen
-    has_strengths, has_spread = hasattr(estimator, "weights_"), hasattr(estimator, "weights_std_")
-    diagnostics = getattr(estimator, "diagnostics_", {})
-    surprise = _prior_surprise(estimator)  # a forward pass of the prior's network
+    diagnostics, prior = getattr(estimator, "diagnostics_", {}), getattr(estimator, "prior_", None)
+    # How far the known part lies from a learned prior's graphs: a forward pass of the prior's network.
+    surprise = prior.surprise(known) if isinstance(prior, GraphPriorScore) else None
     # Probabilities come from posterior draws, or were calibrated on the known pairs.
     is_probability = hasattr(estimator, "theta_samples_") or bool(diagnostics.get("calibrated"))
     kind = "probability" if is_probability else "weight"
-    pictures, check = draw_pictures(estimator, names, level=_LEVEL, kind=kind)
+    pictures, check = _draw_pictures(estimator, names, kind)
     noise_differs = bool(np.ptp(getattr(estimator, "noise_std_per_node_", [0.0])) > 0)
     return {
         "version": __version__,
         "date": date.today().isoformat(),
         "identifier": type(estimator).__name__,
-        "settings": [(name, _one_line(repr(value))) for name, value in estimator._params_at_fit.items()],
+        "settings": [(name, _one_line(repr(value))) for name, value in parameters.items()],
         "filter": _filter_in_words(estimator.filter_),
         "n_nodes": known.n_nodes,
         "directed": known.directed,
@@ -103,13 +108,14 @@ def _context(estimator: BaseSystemIdentifier) -> dict[str, Any]:
         "certain": _CERTAIN,
         "findings": _findings(estimator, surprise, is_probability),
         "given": _given(estimator, surprise),
-        "edges_assumed": _edges_in_words(estimator),
         "has_noise_per_node": noise_differs,
         "noise_may_differ": hasattr(estimator, "noise_std_per_node_") and not noise_differs,
         "suspects": _suspects(estimator, names),
-        **_pairs(estimator, names, kind),
-        "strengths": ["Strength", "Spread"][: has_strengths + has_spread],
-        "unit_of_strengths": _unit_of_strengths(estimator),
+        **_pairs(estimator, names),
+        # Columns of the tables, and what their numbers are.
+        "strengths": [n for n, at in (("Strength", "weights_"), ("Spread", "weights_std_")) if hasattr(estimator, at)],
+        "are_signed": parameters.get("edge_weights") == "signed",
+        "has_known_strengths": known.weights is not None,
         "known_strengths": _known_strengths(estimator),
         "next_experiment": _next_experiment(estimator, names),
         "theta": _theta(estimator),
@@ -128,43 +134,36 @@ def _findings(estimator: BaseSystemIdentifier, surprise: float | None, is_probab
         findings.append(Finding("caution", text))
     prior = getattr(estimator, "prior_", None)
     if prior is not None and (reason := prior.mismatch(estimator.known_edges_, surprise)):
-        text = (
-            f"The graph does not look like those that the prior has learned from: {reason}. The prior may not apply. "
-        )
-        findings.append(Finding("trouble", f"{text}Compare with a fit without it."))
+        text = f"The graph does not look like those that the prior has learned from: {reason}. The prior may not apply."
+        findings.append(Finding("trouble", f"{text} Compare with a fit without it."))
     return findings
 
 
 def _given(estimator: BaseSystemIdentifier, surprise: float | None) -> list[tuple[str, str]]:
     """Facts about the data and the model."""
-    known = estimator.known_edges_
+    known, data, n_outputs = estimator.known_edges_, estimator._experiments, len(estimator._output_nodes)
     n_pairs = EdgeSpace.complete(known.n_nodes, known.directed).n_free
     n_known = n_pairs - known.n_unknown
-    n_outputs = len(estimator._output_nodes)
-    data = estimator._experiments
     measured = data.n_measured / (len(data.inputs) * n_outputs)
     # All settings of the filter: those that were left alone say what it is, no less than those that were not.
     with config_context(print_changed_only=False):
         filter_settings = _one_line(repr(estimator.filter_))
-    return [
-        ("Nodes", str(known.n_nodes)),
-        ("Experiments", str(len(data.inputs))),
-        ("Outputs", f"at {_counted(n_outputs, 'node')}, {_percent(measured)} of them measured"),
-        (
-            "Known ordered pairs" if known.directed else "Known pairs",
-            f"{n_known} of {n_pairs} ({_percent(n_known / n_pairs)})" if n_pairs else "0 of 0",
-        ),
-        ("Known edges", str(known.edges().n_free)),
-        *([("Known strengths", _known_strengths(estimator))] if hasattr(estimator, "weights_") else []),
-        ("Filter", _filter_in_words(estimator.filter_)),
-        ("Filter settings", filter_settings),
-        ("Prior", _prior_in_words(estimator, surprise)),
-        ("Noise", _noise_in_words(estimator)),
-    ]
-
-
-def _one_line(text: str) -> str:
-    return shortened(" ".join(text.split()), _LONGEST_SETTING)
+    facts = {
+        "Nodes": str(known.n_nodes),
+        "Experiments": str(len(data.inputs)),
+        "Outputs": f"at {_counted(n_outputs, 'node')}, {_percent(measured)} of them measured",
+        f"Known {'ordered ' * known.directed}pairs": f"{n_known} of {n_pairs}"
+        + (f" ({_percent(n_known / n_pairs)})" if n_pairs else ""),
+        "Known edges": str(known.edges().n_free),
+        "Known strengths": _known_strengths(estimator),
+        "Filter": _filter_in_words(estimator.filter_),
+        "Filter settings": filter_settings,
+        "Prior": _prior_in_words(estimator, surprise),
+        "Noise": _noise_in_words(estimator),
+    }
+    if not hasattr(estimator, "weights_"):
+        del facts["Known strengths"]
+    return list(facts.items())
 
 
 def _filter_in_words(filter: Any) -> str:
@@ -185,16 +184,9 @@ def _filter_in_words(filter: Any) -> str:
     return type(filter).__name__
 
 
-def _prior_surprise(estimator: BaseSystemIdentifier) -> float | None:
-    """How far the known part lies from a learned prior's graphs; None where there is no such prior."""
-    prior = getattr(estimator, "prior_", None)
-    return prior.surprise(estimator.known_edges_) if isinstance(prior, GraphPriorScore) else None
-
-
 def _prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> str:
     parameters = estimator._params_at_fit
-    prior = getattr(estimator, "prior_", None)
-    trust = getattr(estimator, "prior_trust_", 1.0)
+    prior, trust = getattr(estimator, "prior_", None), getattr(estimator, "prior_trust_", 1.0)
     if "prior" not in parameters:
         words = "none"
     elif parameters["prior"] is None:
@@ -216,77 +208,42 @@ def _prior_in_words(estimator: BaseSystemIdentifier, surprise: float | None) -> 
 
 def _noise_in_words(estimator: BaseSystemIdentifier) -> str:
     """Describe the noise level, its source, and its share of the outputs."""
-    samples = getattr(estimator, "noise_std_samples_", ())
+    samples, source = getattr(estimator, "noise_std_samples_", ()), "estimated"
     if len(samples) and not isinstance(estimator._params_at_fit["noise_std"], str | None):
         source = "as given"
     elif len(samples) > 1:
         low, high = estimator.noise_std_interval(_LEVEL)
-        source = f"estimated ({_LEVEL:.0%} between {_number(low)} and {_number(high)})"
-    else:
-        source = "estimated"
+        source += f" ({_LEVEL:.0%} between {_number(low)} and {_number(high)})"
     power = estimator._experiments.output_power
     share = _percent(min(1.0, estimator.noise_std_**2 / power) if power > 0 else 1.0)
     level = f"standard deviation {_number(estimator.noise_std_)}"
     return f"{level}, {source}; it makes up {share} of the outputs' mean square"
 
 
-def _edges_in_words(estimator: BaseSystemIdentifier) -> str:
-    """Describe what the model assumes about edges."""
-    directed = estimator.known_edges_.directed
-    if not hasattr(estimator, "weights_"):
-        return "edges have no strength" if directed else "edges have neither direction nor strength"
-    signs = "of either sign" if estimator._params_at_fit.get("edge_weights") == "signed" else "above zero"
-    return f"every edge has a strength of its own, {signs}" + ("" if directed else ", and no direction")
-
-
-def _unit_of_strengths(estimator: BaseSystemIdentifier) -> str:
-    """Say what the numbers of strengths are, and in which unit."""
-    if not hasattr(estimator, "weights_std_"):
-        return "Strengths are in the units of the data."
-    words = "Strength is the mean over the draws that contain the edge, spread their standard deviation."
-    if estimator.known_edges_.weights is not None:
-        return f"{words} Strengths are in the unit of the known strengths."
-    is_signed = estimator._params_at_fit.get("edge_weights") == "signed"
-    unit = "width of their distribution" if is_signed else "geometric mean of all strengths"
-    return (
-        f"{words} No strength is known, so strengths are in units of the {unit}, and the parameters of the filter set "
-        f"the scale."
-    )
-
-
 def _known_strengths(estimator: BaseSystemIdentifier) -> str:
-    """How many of the known edges came with a strength."""
     known = estimator.known_edges_
     return f"{known.edges_with_weight().n_free} of {_counted(known.edges().n_free, 'known edge')}"
 
 
-def _suspects(estimator: BaseSystemIdentifier, names: Sequence[str], most: int = 20) -> dict[str, Any] | None:
+def _suspects(estimator: BaseSystemIdentifier, names: Sequence[str]) -> dict[str, Any] | None:
     """Known pairs that are more likely wrong than right, where the fit had a reason to look for them."""
-    found = getattr(estimator, "_log_odds_wrong", None)
-    log_odds = np.empty(0) if found is None else found
-    chosen = [place for place in np.argsort(-log_odds, kind="stable") if log_odds[place] > 0]
-    if not chosen:
+    log_odds = getattr(estimator, "_log_odds_wrong", None)
+    if log_odds is None or not (log_odds > 0).any():
         return None
+    chosen = [place for place in np.argsort(-log_odds, kind="stable") if log_odds[place] > 0]
     pairs = estimator.known_edges_.known_pairs()
     sources, targets = pairs.sources_and_targets()
-    given = pairs.gather(estimator.known_edges_.values)
-    rows = [
-        (names[sources[place]], names[targets[place]], "edge" if given[place] else "no edge", log_odds[place])
-        for place in chosen[:most]
-    ]
+    given = np.where(pairs.gather(estimator.known_edges_.values), "edge", "no edge")
+    rows = [(names[sources[i]], names[targets[i]], str(given[i]), log_odds[i]) for i in chosen[:20]]
     return {"rows": rows, "n": len(chosen)}
 
 
-def _pairs(estimator: BaseSystemIdentifier, names: Sequence[str], kind: str) -> dict[str, Any]:
+def _pairs(estimator: BaseSystemIdentifier, names: Sequence[str]) -> dict[str, Any]:
     """Counts and lists of uncertain pairs, inferred edges, and known edges with their strengths."""
     known, probabilities = estimator.known_edges_, estimator.edge_probabilities_
     unknown = np.column_stack(known.unknown_pairs())
-    n_draws = len(getattr(estimator, "theta_samples_", ()))
     # A standard error needs several chains.
     errors = getattr(estimator, "diagnostics_", {}).get("monte_carlo_error_edges", np.full_like(probabilities, np.nan))
-
-    def sorted_by(values: FloatArray, pairs: Any) -> Any:
-        return pairs[np.argsort(values[tuple(pairs.T)], kind="stable")]
 
     def row(pair: Any) -> dict[str, Any]:
         i, j = pair
@@ -301,72 +258,56 @@ def _pairs(estimator: BaseSystemIdentifier, names: Sequence[str], kind: str) -> 
         strengths = {"Strength": "weights_", "Spread": "weights_std_"}
         return cells | {name: getattr(estimator, at)[i, j] for name, at in strengths.items() if hasattr(estimator, at)}
 
-    def listed(pairs: Any, most: int = 1000) -> dict[str, Any]:
-        return {"rows": [row(pair) for pair in pairs[:most]], "n": len(pairs)}
+    def listed(values: Any, pairs: Any, most: int = 1000) -> dict[str, Any]:
+        order = np.argsort(values[tuple(pairs.T)], kind="stable")
+        return {"rows": [row(pair) for pair in pairs[order[:most]]], "n": len(pairs)}
 
     is_open = (probabilities > 1 - _CERTAIN) & (probabilities < _CERTAIN)
-    uncertain = sorted_by(np.abs(probabilities - 0.5), unknown[is_open[tuple(unknown.T)]])
+    uncertain = unknown[is_open[tuple(unknown.T)]]
     found = EdgeSpace.of_mask((estimator.adjacency_ == 1) & ~known.mask, known.directed)
-    inferred = sorted_by(-probabilities, np.column_stack(found.ends()))
-    with_strength = np.empty((0, 2), dtype=np.intp)
-    if hasattr(estimator, "weights_"):
-        with_strength = sorted_by(-np.abs(estimator.weights_), np.column_stack(known.edges().ends()))
-    n_all = EdgeSpace.of_mask(estimator.adjacency_ == 1, known.directed).n_free
-    tiles = [
-        (known.n_nodes, "node" if known.n_nodes == 1 else "nodes"),
-        (n_all, "edge in all" if n_all == 1 else "edges in all"),
-        (len(inferred), f"of {_counted(len(unknown), 'unknown pair')} inferred to be edges"),
-    ]
-    if n_draws != 1:
-        between = f"with a {kind} between {1 - _CERTAIN:.2f} and {_CERTAIN:.2f}"
-        tiles.append((len(uncertain), f"of these pairs uncertain, {between}"))
+    strengths = getattr(estimator, "weights_", np.zeros_like(probabilities))
     return {
-        "tiles": tiles,
-        "n_draws": n_draws,
+        "n_draws": len(getattr(estimator, "theta_samples_", ())),
+        "n_edges": EdgeSpace.of_mask(estimator.adjacency_ == 1, known.directed).n_free,
         "n_unknown": len(unknown),
-        "uncertain": listed(uncertain, most=100),
+        "uncertain": listed(np.abs(probabilities - 0.5), uncertain, most=100),
         "has_standard_errors": not np.isnan(errors[tuple(uncertain.T)]).all(),
-        "inferred": listed(inferred),
-        "known_edges": listed(with_strength),
+        "inferred": listed(-probabilities, np.column_stack(found.ends())),
+        "known_edges": listed(-np.abs(strengths), np.column_stack(known.edges().ends())),
     }
 
 
-def _next_experiment(estimator: BaseSystemIdentifier, node_names: Sequence[str], most: int = 12) -> str:
-    """Describe the most informative experiment with inputs as large as those so far; empty without several draws."""
+def _next_experiment(estimator: BaseSystemIdentifier, names: Sequence[str]) -> dict[str, Any] | None:
+    """The most informative experiment with inputs as large as those so far; None without several draws."""
     size = float(np.abs(estimator._experiments.inputs).max())
     if len(getattr(estimator, "theta_samples_", ())) < 2 or size == 0:
-        return ""
+        return None
     box: dict[str, Any] = {"low": -size, "high": size, "random_state": 0}
     single, full = estimator.suggest_inputs(max_nonzero=1, **box), estimator.suggest_inputs(**box)
     by_single, by_full = (float(estimator.information_gain(x)[0]) for x in (single, full))
-    if by_full == 0:
-        return (
-            "The draws agree on all outputs: no experiment within the range of the inputs so far would be informative."
-        )
-    names, x = [shortened(name, 40) for name in node_names], np.asarray(full)[0]
+    x = np.asarray(full)[0]
     # An input and its negative tell the same, so that the sign that fewer nodes have is called positive.
     is_raised = x > 0 if 2 * (x > 0).sum() <= len(x) else x < 0
-    raised = [names[node] for node in np.flatnonzero(is_raised)]
-    rest = f" and {len(raised) - most} more" if len(raised) > most else ""
-    at_nodes = f"positive at {', '.join(raised[:most])}{rest}, negative elsewhere" if raised else "all of one sign"
-    node = names[int(np.abs(np.asarray(single)[0]).argmax())]
-    return (
-        f"The most informative next experiment, with inputs of up to {_number(size)} in size, as so far: {at_nodes}; "
-        f"{_number(by_full)} nats expected. With one driven node: {node}; {_number(by_single)} nats."
-    )
+    return {
+        "size": size,
+        "raised": [shortened(names[node], 40) for node in np.flatnonzero(is_raised).tolist()],
+        "information": by_full,
+        "single": shortened(names[int(np.abs(np.asarray(single)[0]).argmax())], 40),
+        "information_of_single": by_single,
+    }
 
 
 def _theta(estimator: BaseSystemIdentifier) -> dict[str, Any]:
     """Estimates of the filter's parameters, and how certain they are."""
-    columns = {"Estimate": [_number(value) for value in estimator.theta_]}
+    columns: dict[str, Any] = {"Estimate": map(_number, estimator.theta_)}
     if len(getattr(estimator, "theta_samples_", ())) > 1:
         intervals = [f"{_number(low)} to {_number(high)}" for low, high in estimator.theta_interval(_LEVEL)]
         for place in estimator.filter_.fixed_values():
             intervals[place] = "given"
-        columns |= {f"{_LEVEL:.0%} interval": intervals, "Spread": [_number(value) for value in estimator.theta_std_]}
+        columns |= {f"{_LEVEL:.0%} interval": intervals, "Spread": map(_number, estimator.theta_std_)}
     if hasattr(estimator, "theta_refitted_"):
-        columns["Refitted"] = [_number(value) for value in estimator.theta_refitted_]
-        columns["Standard error"] = [_number(value) for value in estimator.theta_standard_error_]
+        columns["Refitted"] = map(_number, estimator.theta_refitted_)
+        columns["Standard error"] = map(_number, estimator.theta_standard_error_)
     rows = list(zip(*columns.values(), strict=True))
     return {"columns": list(columns), "rows": list(zip(estimator.filter_.parameter_names(), rows, strict=True))}
 
@@ -388,9 +329,90 @@ def _chains(estimator: BaseSystemIdentifier) -> dict[str, Any]:
     }
 
 
-def _outliers(estimator: Any, most: int = 50) -> dict[str, Any] | None:
+def _outliers(estimator: Any) -> dict[str, Any] | None:
     """The outputs that were discounted, where outliers are part of the model."""
     if not hasattr(estimator, "outlier_probabilities_"):
         return None
     rows = list(zip(*estimator._suspect_outputs(0.5).values(), strict=True))
-    return {"rows": rows[:most], "n": len(rows), "n_measured": estimator._experiments.n_measured}
+    return {"rows": rows[:50], "n": len(rows), "n_measured": estimator._experiments.n_measured}
+
+
+# Pictures, drawn without pyplot, which would keep the figures, and open windows where there is a screen
+
+
+def _draw_pictures(
+    estimator: BaseSystemIdentifier, names: Sequence[str], kind: str
+) -> tuple[dict[str, dict[str, str] | None], PredictiveCheckDisplay]:
+    """Pictures of the page in matplotlib's own style, None where there is none to draw, and the check of residuals."""
+    from matplotlib import style
+
+    from ..plotting import AdjacencyDisplay, GraphDisplay, PredictiveCheckDisplay, ThetaDisplay, TraceDisplay
+
+    labels = [drawable(name, 16) for name in names]
+    parameters = [drawable(name, 16) for name in estimator.filter_.parameter_names()]
+    n_parameters, diagnostics = len(parameters), getattr(estimator, "diagnostics_", {})
+    drawn: dict[str, Figure | None] = dict.fromkeys(("graph", "matrix", "strengths", "theta", "traces", "loss"))
+    with style.context("default"), warnings.catch_warnings():
+        # Names in scripts that the font lacks; the tables have them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        graph = GraphDisplay._found_by(estimator)
+        graph.node_names = labels
+        # So many names can be read beside the nodes; more, if they are short enough to be written into them.
+        is_small = len(labels) <= (60 if max(map(len, labels)) <= 3 else 40)
+        # The finer layout takes longer than many a fit if there are more nodes.
+        layout = "kamada_kawai" if len(labels) <= 120 else "spring"
+        graph.plot(_axes(6.0, 6.0)[0], layout=layout, node_labels=True if is_small else "inferred")
+        drawn["graph"] = graph.figure_
+        shown = {"matrix": "probability", "strengths": "strength"}
+        for name, color_by in shown.items() if hasattr(estimator, "weights_") else [("matrix", "probability")]:
+            matrix = AdjacencyDisplay._found_by(estimator)
+            matrix.node_names = labels
+            matrix.plot(_axes(6.0, 6.0, layout="compressed")[0], color_by=color_by)
+            if name == "matrix" and kind != "probability" and matrix.colorbar_ is not None:
+                matrix.colorbar_.set_label(f"{kind} of an unknown pair")
+            drawn[name] = matrix.figure_
+        if len(getattr(estimator, "theta_samples_", ())) > 1:
+            n_columns = min(3, n_parameters)
+            n_rows = -(-n_parameters // n_columns)
+            axes = _axes(2.9 * n_columns, 2.7 * n_rows, n_rows, n_columns)
+            for unused in axes[n_parameters:]:
+                unused.set_axis_off()
+            look: dict[str, Any] = {"parameter_names": parameters, "interval": _LEVEL, "legend": False}
+            ThetaDisplay.from_samples(estimator.theta_samples_, estimator.theta_, ax=axes[:n_parameters], **look)
+            drawn["theta"] = axes[0].figure
+        if "log_likelihood" in diagnostics and diagnostics["log_likelihood"].shape[1] > 1:
+            axes = _axes(7.6, 1.9 * (1 + n_parameters), 1 + n_parameters)
+            TraceDisplay.from_diagnostics(diagnostics, parameter_names=parameters, ax=axes)
+            drawn["traces"] = axes[0].figure
+        if "loss" in diagnostics and np.ndim(losses := diagnostics["loss"]) == 1:
+            (ax,) = _axes(7.0, 2.8)
+            ax.plot(np.arange(1, len(losses) + 1), losses, color="#0072B2")
+            ax.set(xlabel="step", ylabel="loss", yscale="log" if losses.min() > 0 else "linear")
+            ax.spines[["top", "right"]].set_visible(False)
+            drawn["loss"] = ax.figure
+        data = estimator._experiments
+        check = PredictiveCheckDisplay.from_predictions(
+            data.outputs[:, estimator._output_nodes],
+            *estimator._predict_draws(data.inputs, 50, random_state=0),  # more draws would hardly move the bands
+            node_names=[labels[node] for node in estimator._output_nodes],
+            ax=_axes(7.6, 4.2),
+            kind="residuals",
+            level=_LEVEL,
+        )
+        drawn["residuals"] = check.figure_
+        return {name: None if figure is None else _encoded(figure) for name, figure in drawn.items()}, check
+
+
+def _axes(width: float, height: float, n_rows: int = 1, n_columns: int = 1, layout: Any = "constrained") -> list[Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=layout)
+    return list(figure.subplots(n_rows, n_columns, squeeze=False).ravel())
+
+
+def _encoded(figure: Figure) -> dict[str, str]:
+    """The address that holds a picture, and its width in rem: its letters are then as large as those around it."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=130, metadata={"Software": None})
+    address = f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+    return {"address": address, "width": f"{7.0 * float(figure.get_size_inches()[0]):.0f}"}

@@ -72,7 +72,7 @@ def test_what_was_given_is_told(page, fitted, grid):
 def test_the_next_experiment_is_told(page, fitted, grid):
     size = float(np.abs(few_experiments(grid)[0]).max())
     gains = fitted.information_gain(pd.DataFrame(size * np.eye(16), columns=fitted.feature_names_in_))
-    words = " ".join(page.words)
+    words = page.text
     assert f"With one driven node: node {gains.argmax()}; {gains.max():.3g} nats." in words
     full = fitted.suggest_inputs(low=-size, high=size, random_state=0)
     assert f"inputs of up to {size:.3g} in size, as so far: " in words
