@@ -117,15 +117,9 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
             return cross_fit(given, experiments.known)
 
     def _weights(self, inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: GraphFilter) -> FloatArray:
-        if isinstance(filter, SteadyStateFilter):
-            # The output of the ground is zero without noise; without a ground, no node has the number None.
-            outputs = np.where(np.arange(outputs.shape[1]) == filter.ground, 0.0, outputs)
-            equations = _steady_state_equations(inputs, outputs, space, filter)
-            signs: tuple[float, ...] = (1.0,)
-        elif isinstance(filter, PolynomialFilter) and filter.order == 1 and filter.shift != "normalized-laplacian":
-            equations = _first_order_equations(inputs, outputs, space, filter.shift == "laplacian")
-            signs = (1.0, -1.0)  # of theta_1
-        else:
+        is_steady = isinstance(filter, SteadyStateFilter)
+        is_first_order = isinstance(filter, PolynomialFilter) and filter.order == 1
+        if not (is_steady or (is_first_order and filter.shift != "normalized-laplacian")):
             raise ValueError(
                 f"{type(self).__name__} got filter={filter!r}, which is not linear in the strengths of edges; expected "
                 f"SteadyStateFilter, or PolynomialFilter of order 1 with shift 'adjacency' or 'laplacian'."
@@ -137,37 +131,54 @@ class ConstrainedLeastSquaresIdentifier(EdgeScoreIdentifier):
             )
         if not space.n_free:
             return np.zeros(0)
-        is_said = np.asarray(abs(equations[0]).sum(axis=0)).ravel()[: space.n_free] > 0
-        gram, slope = _normal_equations(*equations, space.n_free)
+        if is_steady:
+            # The output of the ground is zero without noise; without a ground, no node has the number None.
+            outputs = np.where(np.arange(space.n_nodes) == filter.ground, 0.0, outputs)
+        matrix, targets = _equations(inputs, outputs, space, filter)
+        is_said = np.asarray(abs(matrix).sum(axis=0)).ravel()[: space.n_free] > 0
+        gram, slope = _normal_equations(matrix, targets, space.n_free)
         if self.edge_weights == "signed":
             return np.where(is_said, linalg.solve(gram, slope, assume_a="pos"), np.nan)
+        signs = (1.0,) if is_steady else (1.0, -1.0)  # of theta_1
         fits = [(sign, *_non_negative(gram, sign * slope)) for sign in signs]
         sign, weights, _ = min(fits, key=lambda fit: fit[2])
-        if isinstance(filter, SteadyStateFilter) and not filter.leak and not np.isnan(outputs).any():
+        if is_steady and not filter.leak and not np.isnan(outputs).any():
             for _ in range(self.n_reweightings):
                 weights, _ = _non_negative(*_reweighted_equations(inputs, outputs, space, filter, weights))
         return np.where(is_said, sign * weights, np.nan)
 
 
-def _steady_state_equations(
-    inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: SteadyStateFilter
+def _equations(
+    inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, filter: SteadyStateFilter | PolynomialFilter
 ) -> tuple[Any, FloatArray]:
-    """Flows through every edge of strength one (equations, edges), and inflows (equations,)."""
+    """Sparse matrix (equations, edges) of the effect of every edge of strength one, and its targets (equations,).
+
+    In a steady state these are the flows through the edges and the inflows; otherwise contributions to the outputs, and
+    the outputs. A further column belongs to the leak or to theta_0.
+    """
     rows, columns = space.ends()
-    missing, outputs = np.isnan(outputs), np.nan_to_num(outputs)
-    difference = outputs[:, rows] - outputs[:, columns]
-    matrix = _both_ends(difference, -difference, space, len(inputs))
-    targets = inputs
-    if filter.leak:
-        matrix = sparse.hstack([matrix, outputs.ravel()[:, None]]).tocsr()
-    elif filter.ground is None:
-        targets = inputs - inputs.mean(axis=1, keepdims=True)
+    is_steady = isinstance(filter, SteadyStateFilter)
+    signals = np.nan_to_num(outputs) if is_steady else inputs
+    if is_steady or filter.shift == "laplacian":
+        at_rows = signals[:, rows] - signals[:, columns]
+        at_columns = -at_rows
+    else:
+        at_rows, at_columns = signals[:, columns], signals[:, rows]
+    first = np.arange(len(inputs))[:, None] * space.n_nodes
+    places: npt.NDArray[np.int64] = np.concatenate([(first + rows).ravel(), (first + columns).ravel()])
+    edges = np.tile(np.arange(space.n_free), 2 * len(inputs))
+    values = np.concatenate([at_rows.ravel(), at_columns.ravel()])
+    matrix = sparse.csr_matrix((values, (places, edges)), shape=(inputs.size, space.n_free))
+    if not is_steady or filter.leak:
+        matrix = sparse.hstack([matrix, signals.ravel()[:, None]]).tocsr()
+    if not is_steady:
+        is_complete = ~np.isnan(outputs)
+        return matrix[is_complete.ravel()], outputs[is_complete]
+    targets = inputs if filter.leak or filter.ground is not None else inputs - inputs.mean(axis=1, keepdims=True)
     # The outflow of a node is known where its output and those of all possible neighbours are.
     neighbours = space.filled(np.ones(space.n_free), np.eye(space.n_nodes))
-    is_known = missing @ neighbours == 0
-    if filter.ground is not None:
-        is_known[:, filter.ground] = False
-    return matrix[is_known.ravel()], targets.ravel()[is_known.ravel()]
+    is_complete = (np.isnan(outputs) @ neighbours == 0) & (np.arange(space.n_nodes) != filter.ground)
+    return matrix[is_complete.ravel()], targets[is_complete]
 
 
 def _reweighted_equations(
@@ -191,31 +202,6 @@ def _reweighted_equations(
     gram = (potentials.T @ potentials) * (difference.T @ difference)
     slope = ((targets @ inverse @ potentials) * difference).sum(axis=0)
     return _with_ridge(gram), slope
-
-
-def _first_order_equations(
-    inputs: FloatArray, outputs: FloatArray, space: EdgeSpace, is_laplacian: bool
-) -> tuple[Any, FloatArray]:
-    """Effects of every edge of strength one on the outputs, with the inputs in the last column, and the outputs."""
-    rows, columns = space.ends()
-    if is_laplacian:
-        difference = inputs[:, rows] - inputs[:, columns]
-        matrix = _both_ends(difference, -difference, space, len(inputs))
-    else:
-        matrix = _both_ends(inputs[:, columns], inputs[:, rows], space, len(inputs))
-    matrix = sparse.hstack([matrix, inputs.ravel()[:, None]]).tocsr()
-    measured = ~np.isnan(outputs.ravel())
-    return matrix[measured], outputs.ravel()[measured]
-
-
-def _both_ends(at_rows: FloatArray, at_columns: FloatArray, space: EdgeSpace, n_experiments: int) -> Any:
-    """A sparse matrix (experiments x nodes, edges) with values (experiments, edges) at the two nodes of each edge."""
-    rows, columns = space.ends()
-    first = np.arange(n_experiments)[:, None] * space.n_nodes
-    places: npt.NDArray[np.int64] = np.concatenate([(first + rows).ravel(), (first + columns).ravel()])
-    edges = np.tile(np.arange(space.n_free), 2 * n_experiments)
-    values = np.concatenate([at_rows.ravel(), at_columns.ravel()])
-    return sparse.csr_matrix((values, (places, edges)), shape=(n_experiments * space.n_nodes, space.n_free))
 
 
 def _normal_equations(matrix: Any, targets: FloatArray, n_strengths: int) -> tuple[FloatArray, FloatArray]:
