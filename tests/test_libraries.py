@@ -95,7 +95,7 @@ def test_callbacks_are_as_before_after_a_fit_that_fails(monkeypatch, capsys, ter
     def fail(*arguments):
         raise RuntimeError("no descent")
 
-    monkeypatch.setattr(AdamSystemIdentifier, "_estimates", fail)
+    monkeypatch.setattr(AdamSystemIdentifier, "_descend", fail)
     identifier = AdamSystemIdentifier("heat", max_iter=3, verbose=True, random_state=0)
     with pytest.raises(RuntimeError, match="no descent"):
         identifier.fit(*DATA)

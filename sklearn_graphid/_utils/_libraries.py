@@ -53,7 +53,8 @@ def require(library: str, caller: str) -> None:
         with np.printoptions():  # on import wntr sets how numpy prints arrays, which is for the user to choose
             import_module(library)
     except ImportError as error:
-        extra = {"matplotlib": "plot", "pandas": "pandas", "rich": "progress"}.get(library, "real")
+        extras = {"arviz": "diagnostics", "matplotlib": "plot", "pandas": "pandas", "rich": "progress"}
+        extra = extras.get(library, "real")
         raise ImportError(
             f'{caller} needs {library}, which is not installed: pip install "sklearn-graphid[{extra}]"'
         ) from error

@@ -445,27 +445,32 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
             strengths also `weight` and, for methods that sample, its standard deviation `weight_std`.
         """
         check_is_fitted(self)
-        require("pandas", "to_pandas_edgelist")
+        known = self.known_edges_
+        listed = EdgeSpace.complete(known.n_nodes, known.directed) if include_known else known.space
+        none = np.full(known.mask.shape, np.nan)
+        found = {
+            "probability": self.edge_probabilities_,
+            "monte_carlo_error": getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", none),
+            "known": known.mask,
+            "weight": self._edge_weights,
+            "weight_std": self._edge_weights_std,
+        }
+        columns = {name: matrix[listed.ends()] for name, matrix in found.items() if matrix is not None}
+        return self._table_of_pairs("to_pandas_edgelist", listed, columns["probability"], columns)
+
+    def _table_of_pairs(
+        self, caller: str, pairs: EdgeSpace, sizes: FloatArray, columns: dict[str, npt.NDArray[Any]]
+    ) -> pd.DataFrame:
+        """A row per pair with the names of its nodes and these columns, the largest size first."""
+        require("pandas", caller)
         import pandas as pd
 
-        known, names = self.known_edges_, self.node_names_
-        listed = EdgeSpace.complete(known.n_nodes, known.directed) if include_known else known.space
-        probability = self.edge_probabilities_[listed.ends()]
-        order = np.argsort(-probability, kind="stable")
-        rows, columns, sources, targets = (ends[order] for ends in (*listed.ends(), *listed.sources_and_targets()))
-        unknown_errors = np.full(known.mask.shape, np.nan)
-        errors = getattr(self, "diagnostics_", {}).get("monte_carlo_error_edges", unknown_errors)
-        table = {
-            "source": [names[node] for node in sources],
-            "target": [names[node] for node in targets],
-            "probability": probability[order],
-            "monte_carlo_error": errors[rows, columns],
-            "known": known.mask[rows, columns],
+        order, (sources, targets) = np.argsort(-sizes, kind="stable"), pairs.sources_and_targets()
+        table: dict[str, Any] = {
+            "source": [self.node_names_[node] for node in sources[order]],
+            "target": [self.node_names_[node] for node in targets[order]],
         }
-        for name, values in (("weight", self._edge_weights), ("weight_std", self._edge_weights_std)):
-            if values is not None:
-                table[name] = values[rows, columns]
-        return pd.DataFrame(table)
+        return pd.DataFrame(table | {name: values[order] for name, values in columns.items()})
 
     def report(self, path: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write the data, the result and how far to trust it to one HTML file, with matplotlib (the extra `plot`)."""

@@ -89,7 +89,7 @@ class SamplingTask:
 
     @property
     def n_steps(self) -> int:
-        """How many steps a chain takes."""
+        """Number of steps that a chain takes."""
         return sum(kernel.n_steps for kernel in self.kernels)
 
     @property
@@ -139,7 +139,7 @@ class SamplingTask:
         return _numpy(outputs[0])
 
     def first_state(self, problem: Problem, rng: RandomSource) -> ChainState:
-        """Where the chains start."""
+        """First state of the chains."""
         if self.start is None:
             return initial_state(problem, rng, self.noise.common)
         start = ChainState(*(part.to(problem.inputs.dtype) for part in map(self.tensor, self.start)))
@@ -228,7 +228,7 @@ class ChainDraws(NamedTuple):
         return flat[np.searchsorted(ends / ends[-1], (np.arange(len(flat)) + 0.5) / len(flat))]
 
     def are_finite(self) -> npt.NDArray[np.bool_]:
-        """Which chains have not diverged."""
+        """Flags (chains,) of the chains that have not diverged."""
         checked = (self.log_likelihood, self.log_prior, self.noise_std, self.edge_probability, self.theta)
         return np.asarray(np.all([np.isfinite(part).reshape(len(part), -1).all(1) for part in checked], axis=0))
 

@@ -145,8 +145,8 @@ def offset_p_value(
 def _regression(
     inputs: FloatArray, residuals: FloatArray, adjacency: FloatArray, noise: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What filters are made of (measured outputs, columns), an offset of one at each node (measured outputs, nodes),
-    and the residuals (measured outputs,) to explain."""
+    """Regressors that filters are made of (measured outputs, columns), offsets (measured outputs, nodes), and the
+    residuals (measured outputs,) to explain by them."""
     scale = np.ones(residuals.shape[1]) if noise is None else 1 / noise
     degrees = adjacency.sum(1)
 
@@ -293,7 +293,7 @@ def fit_findings(
     noise_std: float,
     is_noise_given: bool,
 ) -> list[Finding]:
-    """What is wrong with the data, the noise level or the filter, if anything is, by the numbers of `assess_fit`.
+    """Problems of the data, the noise level or the filter, if there are any, by the numbers of `assess_fit`.
 
     Offsets and outliers make the best of filters look wrong, so that nothing is said of the filter where they are
     found.

@@ -584,7 +584,7 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
 
 
 def _n_parts(prior: GraphPrior, n_unknown: int) -> int:
-    """Into how many parts sweeps divide the unknown pairs, where the prior can take the others for known."""
+    """Number of parts that the unknown pairs are redrawn in, where the prior can take the others for known."""
     if not prior.conditions_on_known:
         return 1
     if prior.has_independent_pairs:

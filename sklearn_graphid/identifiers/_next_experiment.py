@@ -1,4 +1,4 @@
-"""What to measure next, for identifiers that draw from a posterior."""
+"""Suggestions of the next inputs to measure and pairs to check, for identifiers that draw from a posterior."""
 
 from __future__ import annotations
 
@@ -21,35 +21,25 @@ from ..design import (
     gaussian_information,
     pair_information,
 )
-from ..filters import GraphFilter
-from ..graphs import KnownEdges
 from ..graphs._matrices import as_numbers
 from ..graphs._nodes import Nodes, check_node_values, unless_numbers
-from ._base import Experiments
+from ._base import BaseSystemIdentifier
 from ._chains import ChainDraws
 from ._estimates import weight_matrices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NextExperimentMixin"]
+__all__ = ["SuggestingIdentifier"]
 
 
-class NextExperimentMixin:
-    """Suggestions of what to measure next, for identifiers that draw from a posterior."""
+class SuggestingIdentifier(BaseSystemIdentifier):
+    """Base of identifiers that suggest, from draws of the posterior, the next inputs to measure and pairs to check."""
 
-    filter_: GraphFilter
-    known_edges_: KnownEdges
-    node_names_: list[Any]
-    edge_probabilities_: FloatArray
-    _nodes_of_inputs: Nodes
-    noise_std_: float
     noise_std_samples_: FloatArray
     noise_std_per_node_: FloatArray
     diagnostics_: dict[str, Any]
     _draws: ChainDraws
-    _edge_weights: FloatArray | None
-    _experiments: Experiments
 
     def suggest_inputs(
         self,
@@ -167,24 +157,16 @@ class NextExperimentMixin:
         check_is_fitted(self)
         n_pairs = check_integer(n_pairs, "n_pairs", low=1)
         _check_several(self._draws.log_likelihood.size, "a pair tells about others")
-        require("pandas", "suggest_pairs")
-        import pandas as pd
-
         space = self.known_edges_.space
         # Not of the draws' frequencies: probabilities are means of odds, and more accurate.
         probability = space.gather(self.edge_probabilities_)
-        sources, targets = ([self.node_names_[node] for node in ends] for ends in space.sources_and_targets())
-        table = pd.DataFrame(
-            {
-                "source": sources,
-                "target": targets,
-                "probability": probability,
-                "entropy": entropy_of(probability),
-                "about_others": pair_information(self._draws.graphs, self._draws.weight),
-            }
-        )
-        table["information"] = table["entropy"] + table["about_others"]
-        return table.sort_values("information", ascending=False, kind="stable", ignore_index=True)[:n_pairs]
+        columns = {
+            "probability": probability,
+            "entropy": entropy_of(probability),
+            "about_others": pair_information(self._draws.graphs, self._draws.weight),
+        }
+        columns["information"] = columns["entropy"] + columns["about_others"]
+        return self._table_of_pairs("suggest_pairs", space, columns["information"], columns)[:n_pairs]
 
     def _deviations(self, observed: Any) -> FloatArray:
         """Deviations (draws, nodes, outputs) of the responses of drawn systems, see `sklearn_graphid.design`."""

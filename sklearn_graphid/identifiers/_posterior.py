@@ -17,7 +17,7 @@ from .._utils._libraries import require
 from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state
 from ..graphs import EdgeSpace
 from ..priors import ErdosRenyiPrior
-from ._base import BaseSystemIdentifier, Finding, Identification
+from ._base import Finding, Identification
 from ._chains import ChainDraws, SamplingTask, kept_draws
 from ._estimates import (
     central_interval,
@@ -28,7 +28,7 @@ from ._estimates import (
     weight_matrices,
 )
 from ._findings import assess_fit, diagnose, fit_findings, mixing_findings, trust_findings
-from ._next_experiment import NextExperimentMixin
+from ._next_experiment import SuggestingIdentifier
 from ._suspects import WRONG, System, suspicion_of
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
     return len(batch.trace_sigma) < task.n_steps
 
 
-class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
+class PosteriorIdentifier(SuggestingIdentifier):
     """Base of identifiers that sample: what their draws say of parameters, outputs and known pairs."""
 
     noise_std_samples_: FloatArray
@@ -290,9 +290,7 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         (True, 'no edge')
         """
         check_is_fitted(self)
-        require("pandas", "suspect_known_pairs")
-        import pandas as pd
-
+        require("pandas", "suspect_known_pairs")  # before the work
         wrong = check_number(probability, "probability")
         if not 0 < wrong < 0.5:
             raise ValueError(f"probability={probability!r}; expected a number strictly between 0 and 0.5.")
@@ -302,16 +300,9 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
         log_odds = self._log_odds_wrong if wrong == WRONG else None
         if log_odds is None:
             log_odds = self._find_wrong_pairs(wrong) if pairs.n_free else np.empty(0)
-        order = np.argsort(-log_odds, kind="stable")[:n_listed]
-        sources, targets = pairs.sources_and_targets()
-        return pd.DataFrame(
-            {
-                "source": [self.node_names_[node] for node in sources[order]],
-                "target": [self.node_names_[node] for node in targets[order]],
-                "given": np.where(pairs.gather(known.values)[order] == 1, "edge", "no edge"),
-                "log_odds": log_odds[order],
-            }
-        )
+        given = np.where(pairs.gather(known.values) == 1, "edge", "no edge")
+        columns = {"given": given, "log_odds": log_odds}
+        return self._table_of_pairs("suspect_known_pairs", pairs, log_odds, columns)[:n_listed]
 
     def _find_wrong_pairs(self, wrong: float) -> FloatArray:
         found = suspicion_of(System.of(vars(self), self._task), self._kernels_at_fit(), wrong, self.n_jobs)
@@ -395,15 +386,11 @@ class PosteriorIdentifier(NextExperimentMixin, BaseSystemIdentifier):
 
 
 def _import_arviz() -> Any:
-    try:
-        with warnings.catch_warnings():
-            # ArviZ announces its next major version whenever it is imported; the dependency excludes that one.
-            warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
-            import arviz
-    except ImportError as error:
-        raise ImportError(
-            'to_arviz needs ArviZ, which is not installed: pip install "sklearn-graphid[diagnostics]"'
-        ) from error
+    with warnings.catch_warnings():
+        # ArviZ announces its next major version whenever it is imported; the dependency excludes that one.
+        warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
+        require("arviz", "to_arviz")
+        import arviz
     if not hasattr(arviz, "InferenceData"):
         raise ImportError(
             f"to_arviz makes an arviz.InferenceData, which ArviZ {arviz.__version__} no longer has: "

@@ -40,7 +40,7 @@ Kernels = Callable[[GraphPrior, int], tuple[Kernel, ...]]
 
 
 class System(NamedTuple):
-    """What a fit was asked and what it has found, as far as the search for wrong pairs starts from it."""
+    """The task of a fit and its result, as far as the search for wrong pairs starts from them."""
 
     task: SamplingTask
     explained: SamplingTask  # the task with the outputs that a system should explain: without offsets and outliers
@@ -78,7 +78,7 @@ def is_suspicious(system: System) -> bool:
 
 
 def _single_gains(system: System) -> FloatArray:
-    """What the flip of each known pair (known pairs,) alone would add to the log-likelihood."""
+    """Gains (known pairs,) in log-likelihood by the flip of each known pair alone."""
     task, draws, known = system.explained, system.draws, system.task.experiments.known
     pairs, problem = known.known_pairs(), task.problem(torch.float64)
     with torch.no_grad(), torch_threads(1):
@@ -100,7 +100,7 @@ def _single_gains(system: System) -> FloatArray:
 
 
 def _gains_of_weak(system: System, edges: EdgeSpace) -> FloatArray:
-    """What it gains to remove known edges that are far weaker than others, if strengths are log-normal of width one."""
+    """Gains by removing known edges that are far weaker than others, if strengths are log-normal of width one."""
     weights = np.abs(edges.gather(system.weights))
     spread = np.zeros(weights.shape) if system.weights_std is None else edges.gather(system.weights_std)
     if not len(weights):
@@ -141,7 +141,7 @@ def suspicion_of(system: System, kernels: Kernels, wrong: float, n_jobs: int | N
 
 
 def _without(known: KnownEdges, opened: EdgeSpace) -> KnownEdges:
-    """The same with some pairs unknown; known strengths go too, as they may be those of edges that are none."""
+    """Known edges with some pairs made unknown, and no strengths, as they may be those of edges that are none."""
     mask = known.mask.copy()
     opened.write(mask, False)
     return KnownEdges(mask, known.values, known.names, directed=known.directed)
