@@ -18,7 +18,6 @@ __all__ = ["recorded_warnings", "warn_caller"]
 _NOT_THE_CALLER = {"sklearn_graphid", "sklearn", "joblib", "contextlib", "functools"}
 # What runs a task in another process or thread; whoever asked for it is not on the stack there.
 _MACHINERY = {"multiprocessing", "concurrent", "threading", "runpy"}
-_WORKER = "<worker>"
 # Workers outlive the call that they were made for, and know nothing of the next one. So they are silent for a while
 # only: long enough for the folds of a quick search, and short enough for data that come later to be warned of.
 _SECONDS_OF_SILENCE = 60.0
@@ -39,8 +38,11 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
         level, frame = level + 1, frame.f_back
     is_default = _action(message, category, frame) == "default"
     if _package(frame) in _NOT_THE_CALLER | _MACHINERY:
-        if not (is_default and _was_shown_in_worker(message, category)):
-            warnings.warn_explicit(message, category, _WORKER, 1, module="sklearn_graphid")
+        kind, now = (re.sub(r"\d+(\.\d+)?", "0", message), category), time.monotonic()
+        if not is_default or now - _shown_in_worker.get(kind, -math.inf) >= _SECONDS_OF_SILENCE:
+            if is_default:
+                _shown_in_worker[kind] = now
+            warnings.warn_explicit(message, category, "<worker>", 1, module="sklearn_graphid")
         return
     place = (message, category, frame.f_code.co_filename, frame.f_lineno)
     if is_default and not place[2].startswith("<"):  # a prompt has one line only
@@ -48,15 +50,6 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
             return
         _shown.add(place)
     warnings.warn(message, category, stacklevel=level)
-
-
-def _was_shown_in_worker(message: str, category: type[Warning]) -> bool:
-    """Whether the text was shown not long ago, but for its numbers; if not, it counts as shown now."""
-    kind, now = (re.sub(r"\d+(\.\d+)?", "0", message), category), time.monotonic()
-    if now - _shown_in_worker.get(kind, -math.inf) < _SECONDS_OF_SILENCE:
-        return True
-    _shown_in_worker[kind] = now
-    return False
 
 
 def _package(frame: FrameType) -> str:
@@ -92,7 +85,13 @@ def recorded_warnings() -> Iterator[list[str]]:
     thread, messages = threading.get_ident(), list[str]()
     with _lock:
         if not _messages_of_thread:
-            _start_recording()
+            undo = warnings.catch_warnings()
+            undo.__enter__()
+            _before_recording[:] = [undo, warnings.showwarning]
+            warnings.showwarning = _record_or_show
+            warnings.simplefilter("always")
+            for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+                warnings.simplefilter("ignore", category)  # as Python itself does: they speak of code, not of a system
         outer = _messages_of_thread.get(thread)
         _messages_of_thread[thread] = messages
     try:
@@ -107,16 +106,6 @@ def recorded_warnings() -> Iterator[list[str]]:
                 undo, _ = _before_recording
                 undo.__exit__(None, None, None)
                 _before_recording.clear()
-
-
-def _start_recording() -> None:
-    undo = warnings.catch_warnings()
-    undo.__enter__()
-    _before_recording[:] = [undo, warnings.showwarning]
-    warnings.showwarning = _record_or_show
-    warnings.simplefilter("always")
-    for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-        warnings.simplefilter("ignore", category)  # as Python itself does: they speak of code, not of a system
 
 
 def _record_or_show(message: Any, category: Any, *place: Any, **more: Any) -> None:

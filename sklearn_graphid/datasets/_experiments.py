@@ -96,7 +96,9 @@ def make_system(
         process.check_directed()
     check_integer(n_experiments, "n_experiments", low=1)
     input_scale = check_number(input_scale, "input_scale", positive=True, high=_LARGEST_SCALE)
-    levels = _check_noise(noise_std, len(graph), names)
+    levels = check_node_values(noise_std, "noise_std", len(graph), names) if np.ndim(noise_std) else noise_std
+    for level in levels.tolist() if np.ndim(noise_std) else [levels]:
+        check_number(level, "noise_std", low=0.0, high=_LARGEST_SCALE)
     input_noise_std = check_number(input_noise_std, "input_noise_std", low=0.0, high=_LARGEST_SCALE)
     check_flag(return_theta, "return_theta")
     parameters = None if theta is None else _check_theta(theta, process)
@@ -173,15 +175,6 @@ def _check_graph(adjacency: Any, directed: bool) -> tuple[FloatArray, Names | No
     return graph.values, graph.nodes.names
 
 
-def _check_noise(noise_std: Any, n_nodes: int, names: Names | None) -> float | FloatArray:
-    if not np.ndim(noise_std):
-        return check_number(noise_std, "noise_std", low=0.0, high=_LARGEST_SCALE)
-    levels = check_node_values(noise_std, "noise_std", n_nodes, names)
-    for level in levels:
-        check_number(float(level), "noise_std", low=0.0, high=_LARGEST_SCALE)
-    return levels
-
-
 def _check_theta(theta: Any, process: GraphFilter) -> FloatArray:
     array = np.atleast_1d(check_real_array(theta, "theta"))
     if array.shape != (process.n_parameters(),):
@@ -253,14 +246,10 @@ def _is_several(series: Any) -> bool:
     """Whether it is a list of series, and not one that is given as a list of rows."""
     if not isinstance(series, list | tuple):
         return isinstance(series, np.ndarray) and series.ndim == 3
-    return not series or any(hasattr(part, "columns") or _n_dimensions(part) == 2 for part in series)
-
-
-def _n_dimensions(values: Any) -> int | None:
     try:
-        return np.ndim(values)
-    except ValueError:  # rows of different lengths; what is wrong with them is said later
-        return None
+        return not series or any(hasattr(part, "columns") or np.ndim(part) == 2 for part in series)
+    except ValueError:  # rows of different lengths, which are no series by themselves
+        return True
 
 
 def _check_one(series: Any, name: str, lag: int) -> Any:

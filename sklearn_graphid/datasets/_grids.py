@@ -61,22 +61,6 @@ def make_grid_graphs(
     check_integer(min_extra_edges, "min_extra_edges", low=0)
     check_integer(max_extra_edges, "max_extra_edges", low=min_extra_edges, low_name="min_extra_edges")
     check_flag(shuffle_nodes, "shuffle_nodes")
-    shapes = _fitting_shapes(min_nodes, max_nodes, min_side, max_side)
-    _check_room_for_extra_edges(shapes, max_extra_edges)
-    random = check_random_state(random_state)
-    graphs = []
-    for _ in range(n_graphs):
-        height, width = shapes[random.randint(len(shapes))]
-        n_extra_edges = random.randint(min_extra_edges, max_extra_edges + 1)
-        adjacency = _grid_with_extra_edges(height, width, n_extra_edges, random)
-        if shuffle_nodes:
-            order = random.permutation(len(adjacency))
-            adjacency = adjacency[np.ix_(order, order)]
-        graphs.append(adjacency)
-    return graphs
-
-
-def _fitting_shapes(min_nodes: int, max_nodes: int, min_side: int, max_side: int) -> list[tuple[int, int]]:
     # A longer side has too many nodes, whatever the other side; there is no need to try it.
     sides = range(min_side, min(max_side, max_nodes // min_side) + 1)
     shapes = [(height, width) for height, width in product(sides, sides) if min_nodes <= height * width <= max_nodes]
@@ -85,27 +69,28 @@ def _fitting_shapes(min_nodes: int, max_nodes: int, min_side: int, max_side: int
             f"No grid fits: sides between min_side={min_side} and max_side={max_side} never give between "
             f"min_nodes={min_nodes} and max_nodes={max_nodes} nodes; expected wider bounds."
         )
-    return shapes
-
-
-def _check_room_for_extra_edges(shapes: list[tuple[int, int]], max_extra_edges: int) -> None:
     for height, width in shapes:
-        n_nodes = height * width
-        n_grid_edges = height * (width - 1) + width * (height - 1)
-        room = n_nodes * (n_nodes - 1) // 2 - n_grid_edges
+        n_nodes, n_edges = height * width, height * (width - 1) + width * (height - 1)
+        room = n_nodes * (n_nodes - 1) // 2 - n_edges
         if room < max_extra_edges:
             raise ValueError(
                 f"max_extra_edges={max_extra_edges} but a grid of {height} by {width} nodes has only {room} "
                 f"pairs that are not neighbours; expected fewer extra edges or larger grids."
             )
-
-
-def _grid_with_extra_edges(height: int, width: int, n_extra_edges: int, random: np.random.RandomState) -> FloatArray:
     import networkx as nx
 
-    adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
-    add_edges(adjacency, n_extra_edges, random)
-    return adjacency
+    random = check_random_state(random_state)
+    graphs = []
+    for _ in range(n_graphs):
+        height, width = shapes[random.randint(len(shapes))]
+        n_extra_edges = random.randint(min_extra_edges, max_extra_edges + 1)
+        adjacency: FloatArray = nx.to_numpy_array(nx.grid_2d_graph(height, width), dtype=np.float64)
+        add_edges(adjacency, n_extra_edges, random)
+        if shuffle_nodes:
+            order = random.permutation(len(adjacency))
+            adjacency = adjacency[np.ix_(order, order)]
+        graphs.append(adjacency)
+    return graphs
 
 
 def add_edges(adjacency: FloatArray, n_edges: int, random: np.random.RandomState) -> None:

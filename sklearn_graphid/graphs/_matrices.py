@@ -106,20 +106,16 @@ def _is_range(axis: Any) -> bool:
 
 def refuse_dates(data: Any, name: str) -> None:
     """Raise TypeError for dates and durations, which numpy would silently convert to nanoseconds."""
-    for dtype in _element_types(data):
+    dtypes = getattr(data, "dtypes", getattr(data, "dtype", None))
+    if dtypes is None:
+        try:
+            dtypes = np.asarray(data).dtype
+        except ValueError:  # rows of different lengths have no type in common, and the conversion that follows says so
+            return
+    for dtype in dtypes if isinstance(dtypes, Iterable) else [dtypes]:  # a frame has one for each column
         is_temporal = getattr(dtype, "is_temporal", None)  # of polars
         if getattr(dtype, "kind", "") in ("m", "M") or (callable(is_temporal) and is_temporal()):
             raise TypeError(f"{name} holds dates or durations ({dtype}); expected numbers.")
-
-
-def _element_types(data: Any) -> list[Any]:
-    dtypes = getattr(data, "dtypes", getattr(data, "dtype", None))
-    if dtypes is not None:  # a frame has one for each column
-        return list(dtypes) if isinstance(dtypes, Iterable) else [dtypes]
-    try:
-        return [np.asarray(data).dtype]
-    except ValueError:  # rows of different lengths have no type in common, and the conversion that follows says so
-        return []
 
 
 def as_numbers(data: Any, name: str) -> Any:
