@@ -137,30 +137,11 @@ class EDPGNN(nn.Module):
     Layers keep several edge channels and a few features per node: nodes hear of their edges, then every pair hears of
     its two nodes. The default sizes are the published ones (92,165 parameters with ten levels).
 
-    Parameters
-    ----------
-    sigmas : list of float
-        The annealing levels, largest first; each has its own gains and biases.
-    edge_channels : sequence of int, default=(2, 2, 4, 4, 4, 2)
-        Edge channels at the input (always 2: the noisy matrix and its complement) and after every layer.
-    node_features : int, default=16
-        Features per node after every layer.
-    gin_width : int, default=16
-        Features per node inside a layer.
-    gin_depth : int, default=4
-        Rounds of messages inside a layer.
+    `sigmas` are the annealing levels, largest first, each with its own gains and biases; `edge_channels` those at the
+    input (always 2: the noisy matrix and its complement) and after every layer; `node_features` and `gin_width` the
+    features of a node after a layer and inside; `gin_depth` the rounds of messages inside a layer.
 
-    References
-    ----------
     Niu et al., "Permutation Invariant Graph Generation via Score-Based Generative Modeling", AISTATS 2020.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from sklearn_graphid.nn import build_network
-    >>> network = build_network("edp-gnn", {"sigmas": [0.5, 0.2]}, seed=0).eval()
-    >>> network.score(torch.zeros(2, 5, 5), torch.tensor([0.5, 0.5])).shape
-    torch.Size([2, 5, 5])
     """
 
     uses_known = False
@@ -210,19 +191,9 @@ class EDPGNN(nn.Module):
                     parameter.copy_(draw.uniform_(-bound, bound, generator=generator))
 
     def forward(self, adjacency: Tensor, level: int | Tensor) -> Tensor:
-        """Estimate the gradient of the log density of noisy graphs.
+        """Estimate the gradient of the log density of noisy graphs (B, N, N), symmetric with a zero diagonal.
 
-        Parameters
-        ----------
-        adjacency : Tensor of shape (B, N, N)
-            Noisy symmetric matrices with a zero diagonal.
-        level : int or LongTensor of shape (B,)
-            Index of the annealing level of every graph; level 0 is the largest noise.
-
-        Returns
-        -------
-        score : Tensor of shape (B, N, N)
-            Symmetric, zero on the diagonal.
+        `level` is the index of every graph's annealing level, (B,) or one for all; level 0 is the largest noise.
         """
         rows = torch.as_tensor(level, device=adjacency.device).reshape(-1)
         channels = torch.stack([adjacency, 1 - adjacency], dim=1)

@@ -12,9 +12,11 @@ Left and right factors of a product then differ: of two nodes, what both point t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 __all__ = ["LOWEST_SIGMA", "NO_VALUE", "PPGN"]
 
@@ -38,22 +40,11 @@ NO_VALUE = 0.5
 class PPGN(nn.Module):
     """Probability of every edge, given a noisy matrix and the pairs that carry no noise.
 
-    Parameters
-    ----------
-    width : int
-        Features of a pair.
-    n_blocks : int
-        How many times paths are extended.
-    n_frequencies : int
-        Size of the description of the annealing level.
-    directed : bool
-        Whether every ordered pair stands alone.
-    graph_context : bool
-        Whether a pair sees the whole graph, for collections of unlike graphs: the odds start from the density of the
-        graph at hand instead of that of all, and every block mixes in the mean over all pairs.
+    A pair has `width` features, paths are extended `n_blocks` times, and the annealing level is described by
+    `n_frequencies` numbers. If `directed`, every ordered pair stands alone. With `graph_context`, for collections of
+    unlike graphs, the odds start from the density of the graph at hand instead of that of all, and every block mixes in
+    the mean over all pairs.
 
-    Notes
-    -----
     Tensors are laid out (channels, graphs, nodes, nodes): a linear map of the channels is then one plain matrix
     product and so is a product of channel matrices, without a transposed copy in between.
     """
@@ -98,21 +89,10 @@ class PPGN(nn.Module):
         nn.init.constant_(self.density_logit, -2.0)
 
     def log_odds(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
-        """Log-odds of every edge.
+        """Log-odds of every edge, symmetric unless directed; on known pairs and on the diagonal they mean nothing.
 
-        Parameters
-        ----------
-        noisy : Tensor (graphs, nodes, nodes)
-            Matrices, symmetric unless directed; known pairs hold their exact value.
-        sigma : Tensor (graphs,)
-            Standard deviation of the noise on the pairs that are not known.
-        known : Tensor (graphs, nodes, nodes) or (nodes, nodes), float, or None
-            1 where the pair carries no noise. None: nowhere.
-
-        Returns
-        -------
-        Tensor (graphs, nodes, nodes)
-            Symmetric unless directed. On known pairs and on the diagonal it means nothing.
+        Known pairs of the `noisy` matrices hold their exact value; `sigma` (graphs,) is the noise on the others, and
+        `known` (as `noisy`, or one for all) is 1 where a pair carries no noise; None: nowhere.
         """
         own, others = self._log_odds_by_source(noisy, sigma, known)
         # A number out of all proportion, or nan, says nothing; the pair's own value and the density then speak alone.
@@ -142,11 +122,10 @@ class PPGN(nn.Module):
         parts = [pairs, pairs.mT] if self.directed else [pairs]
         pairs = torch.cat([*parts, diagonal.expand_as(noisy)[None]])
         features = self.lift(pairs)
-        # A network in training keeps to one way of computing, so that its validation goes by the same bits.
-        is_training = torch.is_grad_enabled() or self.density_logit.requires_grad
-        scratch = None if is_training else features.new_empty(3, *features.shape)
+        scratch = None if torch.is_grad_enabled() else features.new_empty(3, *features.shape)
+        sums = None
         for block in self.blocks:
-            features = block(features, level, scratch)
+            features, sums = block(features, sums, level, scratch)
         features = self.readout_hidden(features).relu_()
         others: Tensor = self.readout(features)[0]
         return own, others if self.directed else 0.5 * (others + others.mT)
@@ -197,8 +176,7 @@ class PathBlock(nn.Module):
     """Extend paths by squares of mixed feature matrices, mix in the nodes and the annealing level, and add the result.
 
     A square of a symmetric matrix is symmetric, and sums of squares span all products, so nothing is lost against
-    products of two factors. The passes over memory are what costs: additions are folded into matrix products or done
-    in place, where the backward pass does not need what is overwritten.
+    products of two factors.
     """
 
     def __init__(self, width: int, n_frequencies: int, graph_context: bool = False):
@@ -219,31 +197,24 @@ class PathBlock(nn.Module):
         # The block adds nothing at first, so that deep stacks start as well as shallow ones.
         nn.init.zeros_(self.out)
 
-    def forward(self, features: Tensor, level: Tensor, scratch: Tensor | None = None) -> Tensor:
-        if scratch is not None:
-            return self._add_in_place(features, level, scratch)
-        # Sparse graphs have few paths between two nodes however large they are, so the square root keeps sums over
-        # nodes of order one from ten nodes to hundreds.
-        root = math.sqrt(features.shape[-1])
-        flat = features.flatten(1)
-        hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, self._paths(features)).view_as(features)
-        receiving, sending = self._nodes(features, root, level)
-        hidden = hidden.add_(receiving[..., None]).add_(sending[..., None, :]).relu_().flatten(1)
-        if torch.is_grad_enabled():
-            return torch.addmm(flat, self.out, hidden).view_as(features)
-        return flat.addmm_(self.out, hidden).view_as(features)
+    def forward(
+        self, features: Tensor, sums: Tensor | None, level: Tensor, scratch: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return new features and, if there is no scratch memory, their scaled sums over rows for the next block.
 
-    def _paths(self, features: Tensor) -> Tensor:
-        """Products of feature matrices, (width, pairs)."""
-        factors = (self.factors @ features.flatten(1)).view_as(features)
-        return (factors @ factors).flatten(1)
-
-    def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
-        """What the node of a row and that of a column add to a pair, (width, graphs, nodes) each."""
-        # Summed over a row: what a node's other pairs hold, its degree among them.
-        sums = features.sum(-1) / root
+        Without gradients the features are overwritten. Memory that is new costs as much as the arithmetic, once it is
+        more than a megabyte: the system hands it out and takes it back page by page. So all blocks share `scratch`,
+        three times the size of the features.
+        """
+        if sums is None:  # what a node's other pairs hold, its degree among them
+            sums = features.sum(-1) / math.sqrt(features.shape[-1])
         nodes = self.from_nodes(sums) + self._shift(sums, level)
-        return nodes, nodes
+        weights = self.factors, self.from_pair, self.from_paths
+        if scratch is None:
+            return _PathStep.apply(features, nodes, *weights, self.out)  # type: ignore[no-any-return,no-untyped-call]
+        _mix_paths(features, nodes, *weights, scratch)
+        features.flatten(1).addmm_(self.out, scratch[2].flatten(1))
+        return features, None
 
     def _shift(self, sums: Tensor, level: Tensor) -> Tensor:
         """What the annealing level and the graph as a whole add to every node, (width, graphs, 1)."""
@@ -252,27 +223,73 @@ class PathBlock(nn.Module):
             shift = shift + self.from_graph(sums.mean(-1))
         return shift[..., None]
 
-    def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
-        """The same, to the features themselves; without gradients.
 
-        Memory that is new costs as much as the arithmetic, once it is more than a megabyte: the system hands it out and
-        takes it back page by page. So all blocks share `scratch`, three times the size of the features.
-        """
-        root = math.sqrt(features.shape[-1])
-        factors, paths, hidden = scratch
-        flat = features.flatten(1)
-        torch.mm(self.factors, flat, out=factors.flatten(1))
-        torch.bmm(factors.flatten(0, 1), factors.flatten(0, 1), out=paths.flatten(0, 1))
-        nodes, _ = self._nodes(features, root, level)
-        torch.add(nodes[..., None], nodes[..., None, :], out=hidden)
-        mixed = hidden.flatten(1)
-        mixed.addmm_(self.from_pair, flat).addmm_(self.from_paths / root, paths.flatten(1)).relu_()
-        flat.addmm_(self.out, mixed)
-        return features
+def _mix_paths(
+    features: Tensor, nodes: Tensor, factors: Tensor, from_pair: Tensor, from_paths: Tensor, memory: Tensor
+) -> None:
+    """Fill the memory with the factors, their squares, and the rectified mixture of all that a pair is told."""
+    # Sparse graphs have few paths between two nodes however large they are, so the square root keeps sums over
+    # nodes of order one from ten nodes to hundreds.
+    root = math.sqrt(features.shape[-1])
+    left, paths, mixed = memory
+    flat = features.flatten(1)
+    torch.mm(factors, flat, out=left.flatten(1))
+    torch.bmm(left.flatten(0, 1), left.flatten(0, 1), out=paths.flatten(0, 1))
+    torch.add(nodes[..., None], nodes[..., None, :], out=mixed)
+    mixed.flatten(1).addmm_(from_pair, flat).addmm_(from_paths / root, paths.flatten(1)).relu_()
+
+
+class _PathStep(torch.autograd.Function):
+    """A block with its derivative, which knows that all matrices are symmetric: half the products, no copies."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, nodes: Tensor, factors: Tensor, from_pair: Tensor, from_paths: Tensor, out: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        memory = features.new_empty(3, *features.shape)
+        _mix_paths(features, nodes, factors, from_pair, from_paths, memory)
+        ctx.save_for_backward(features, memory, factors, from_pair, from_paths, out)
+        ctx.set_materialize_grads(False)
+        result = torch.addmm(features.flatten(1), out, memory[2].flatten(1)).view_as(features)
+        return result, result.sum(-1) / math.sqrt(features.shape[-1])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, grad_sums: Tensor | None) -> tuple[Tensor, ...]:
+        features, memory, factors, from_pair, from_paths, out = ctx.saved_tensors
+        width, root = len(features), math.sqrt(features.shape[-1])
+        if grad_sums is not None:  # half to the row and half to the column, which keeps gradients symmetric
+            half = grad_sums * (0.5 / root)
+            grad = (grad + half[..., None]).add_(half[..., None, :])
+        flat, grad_flat = features.flatten(1), grad.flatten(1)
+        left, paths, mixed = memory.flatten(2)
+        both = grad_flat.new_empty(2, *grad_flat.shape)  # gradients of the mixture and of the factors
+        torch.mm(out.T, grad_flat, out=both[0])
+        torch.ops.aten.threshold_backward.grad_input(both[0], mixed, 0, grad_input=both[0])
+        grad_out, grad_from_paths = grad_flat @ mixed.T, both[0] @ paths.T / root
+        grad_nodes = 2 * both[0].view_as(features).sum(-1)
+        # The square of a symmetric matrix F with the symmetric gradient G has the gradient G F + F G.
+        torch.mm(from_paths.T / root, both[0], out=paths)
+        product, matrices = paths.view_as(features).flatten(0, 1), left.view_as(features).flatten(0, 1)
+        product = torch.bmm(product, matrices, out=mixed.view_as(features).flatten(0, 1))
+        torch.add(product, product.mT, out=both[1].view_as(product))
+        rows = both.flatten(0, 1)
+        grad_from_pair, grad_factors = (rows @ flat.T).split(width)
+        weights = torch.cat([from_pair, factors]).T
+        # The gradient that came may be used by others; the sum with that of the sums is new.
+        add = torch.addmm if grad_sums is None else Tensor.addmm_
+        return (
+            add(grad_flat, weights, rows).view_as(features),
+            grad_nodes,
+            grad_factors,
+            grad_from_pair,
+            grad_from_paths,
+            grad_out,
+        )
 
 
 class DirectedPathBlock(PathBlock):
-    """The same for ordered pairs: two factors that differ, and what a node receives apart from what it sends."""
+    """A block for ordered pairs: two factors that differ, and what a node receives apart from what it sends."""
 
     def __init__(self, width: int, n_frequencies: int, graph_context: bool = False):
         super().__init__(width, n_frequencies, graph_context)
@@ -284,15 +301,17 @@ class DirectedPathBlock(PathBlock):
         bound = 1 / math.sqrt(self.right_factors.shape[1])
         nn.init.uniform_(self.right_factors, -bound, bound, generator=generator)
 
-    def _paths(self, features: Tensor) -> Tensor:
+    def forward(
+        self, features: Tensor, sums: Tensor | None, level: Tensor, scratch: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        root = math.sqrt(features.shape[-1])
         flat = features.flatten(1)
         left, right = ((factors @ flat).view_as(features) for factors in (self.factors, self.right_factors))
-        return (left @ right).flatten(1)
-
-    def _nodes(self, features: Tensor, root: float, level: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = (self.from_pair @ flat).addmm_(self.from_paths / root, (left @ right).flatten(1)).view_as(features)
         rows, columns = features.sum(-1) / root, features.sum(-2) / root
         receiving, sending = self.from_nodes(torch.cat([rows, columns])).chunk(2)
-        return receiving + self._shift(rows, level), sending
-
-    def _add_in_place(self, features: Tensor, level: Tensor, scratch: Tensor) -> Tensor:
-        return self.forward(features, level)
+        receiving = receiving + self._shift(rows, level)
+        hidden = hidden.add_(receiving[..., None]).add_(sending[..., None, :]).relu_().flatten(1)
+        if torch.is_grad_enabled():
+            return torch.addmm(flat, self.out, hidden).view_as(features), None
+        return flat.addmm_(self.out, hidden).view_as(features), None

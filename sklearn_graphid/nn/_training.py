@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,7 +148,7 @@ class NoiseLaw(NamedTuple):
 
 def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
     """Cross-entropy of the best guess that sees a pair's own noisy value alone, relative to that of no value at all."""
-    normal, weights = (torch.from_numpy(values) for values in np.polynomial.hermite_e.hermegauss(64))
+    normal, weights = _quadrature(64)
     share = torch.tensor([1 - density, density], dtype=torch.float64).clamp(0.01, 0.99)
     clean = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     level = sigma.double().cpu()[:, None, None]
@@ -155,6 +156,13 @@ def _entropy_without_context(sigma: Tensor, density: float) -> Tensor:
     losses = torch.nn.functional.softplus((1 - 2 * clean) * log_odds)
     entropy = (losses * share[:, None] * weights / weights.sum()).sum((-2, -1))
     return (entropy / -(share * share.log()).sum()).to(sigma)
+
+
+@cache
+def _quadrature(n_points: int) -> tuple[Tensor, Tensor]:
+    """Points and weights that integrate a function of a standard normal number."""
+    normal, weights = np.polynomial.hermite_e.hermegauss(n_points)
+    return torch.from_numpy(normal), torch.from_numpy(weights)
 
 
 def _uniform(shape: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -408,8 +416,9 @@ def _copy(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _set_gradients(network: Any, batch: _Batch, spread: _Map) -> float:
     """Set the gradient of the mean loss, from a few graphs at a time, as their features then stay in the cache."""
     n_graphs, n_nodes, _ = batch[0].shape
-    # In two parts at least, so that two threads have something to do.
-    at_once = min(graphs_at_once(n_nodes), -(-n_graphs // 2)) if network.independent else n_graphs
+    at_once = min(n_graphs, graphs_at_once(n_nodes)) if network.independent else n_graphs
+    if network.independent and 3 * n_graphs > graphs_at_once(n_nodes):
+        at_once = min(at_once, -(-n_graphs // 2))  # two threads have something to do, unless that is very little
     parameters = list(network.parameters())
 
     def gradients(part: _Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -425,9 +434,8 @@ def _set_gradients(network: Any, batch: _Batch, spread: _Map) -> float:
 def _average(averaged: dict[str, Tensor], network: nn.Module, n_steps: int) -> None:
     # The average forgets its beginning: over n steps it reaches back a tenth of them, and a thousand at most.
     share = 1 - min(0.999, n_steps / (n_steps + 10))
-    with torch.no_grad():
-        for name, value in network.state_dict().items():
-            averaged[name].lerp_(value, share)
+    weights = network.state_dict()
+    torch._foreach_lerp_([averaged[name] for name in weights], list(weights.values()), share)
 
 
 def _fixed_validation(

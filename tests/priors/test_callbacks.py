@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.callback import ProgressBar, ScoringMonitor
-
-from sklearn_graphid import GraphPriorScore
-
-
-def quick(**changes: Any) -> GraphPriorScore:
-    return GraphPriorScore(**{"n_levels": 3, "max_epochs": 2, "random_state": 0, **changes})
-
-
-def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:
-    return all(np.array_equal(value, second.weights_[name]) for name, value in first.weights_.items())
+from small_priors import quick, same_weights
 
 
 class Recorder:

@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_priors import small_grids
 
 import sklearn_graphid
 from sklearn_graphid import GraphPriorScore
-from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.nn import _training
 from sklearn_graphid.priors._files import CHECKPOINT, PRIOR, read_arrays, write_arrays
-
-
-def small_grids(n_graphs: int = 10, seed: int = 0) -> list[np.ndarray]:
-    return make_grid_graphs(n_graphs, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=seed)
 
 
 def make_prior(path: Path | None, **changes: Any) -> GraphPriorScore:

@@ -8,11 +8,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from small_priors import small_grids
 
 from sklearn_graphid import GraphPriorScore, KnownEdges, LangevinSystemIdentifier
-from sklearn_graphid.datasets import hide_edges, make_grid_graphs, make_system
+from sklearn_graphid.datasets import hide_edges, make_system
 
-GRAPHS = make_grid_graphs(6, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=0)
+GRAPHS = small_grids(6)
 KNOWN = hide_edges(GRAPHS[0], 0.3, random_state=0)
 
 

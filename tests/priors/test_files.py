@@ -16,17 +16,13 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from small_priors import small_grids
 
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid._utils._torch import torch_threads
-from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.priors._files import PRIOR, digest_arrays, read_arrays, write_arrays
 
 skops = pytest.importorskip("skops.io")
-
-
-def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
-    return make_grid_graphs(n_graphs, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=seed)
 
 
 @pytest.fixture(scope="module", params=["ppgn", "edp-gnn"])
@@ -336,7 +332,7 @@ def test_any_change_of_a_fact_is_refused_or_gives_a_prior_that_works(saved):
     mutations = [(place, value) for place in places(facts) for value in odd_values]
     n_refused = n_working = 0
     graph = small_grids(1)[0]
-    for place, value in random.Random(0).sample(mutations, 30):
+    for place, value in random.Random(0).sample(mutations, 12):
         write_arrays(saved, PRIOR, arrays, with_change(facts, place, value))
         try:
             prior = GraphPriorScore.load(saved)
@@ -346,5 +342,5 @@ def test_any_change_of_a_fact_is_refused_or_gives_a_prior_that_works(saved):
             assert np.isfinite(prior.denoise(graph, float(prior.sigmas_[0]))).all(), (place, value)
             assert np.isfinite(prior.transform([graph])).all(), (place, value)
             n_working += 1
-    assert n_refused + n_working == 30
-    assert n_refused > 10
+    assert n_refused + n_working == 12
+    assert n_refused > 3

@@ -11,24 +11,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from small_priors import quick, same_weights, small_grids
 
 from sklearn_graphid import GraphPriorScore, KnownEdges
 from sklearn_graphid._utils._torch import torch_threads
-from sklearn_graphid.datasets import make_grid_graphs
 from sklearn_graphid.priors import _score
-
-
-def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
-    return make_grid_graphs(n_graphs, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=seed)
-
-
-def quick(**changes: Any) -> GraphPriorScore:
-    return GraphPriorScore(**{"n_levels": 3, "max_epochs": 2, "random_state": 0, **changes})
-
-
-def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:
-    return all(np.array_equal(value, second.weights_[name]) for name, value in first.weights_.items())
-
 
 NUMBERS = (
     *("n_levels", "sigma_max", "sigma_min", "max_epochs", "max_time", "batch_size", "learning_rate"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,21 +15,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
+from small_priors import quick, small_grids
 
 from sklearn_graphid import ErdosRenyiPrior, GraphPriorScore, KnownEdges, StochasticBlockPrior
 from sklearn_graphid._utils._torch import torch_threads
-from sklearn_graphid.datasets import make_grid_graphs
 
 REFERENCE = Path(__file__).parents[2].parent / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the published checkpoints are not here")
-
-
-def small_grids(n_graphs: int, seed: int = 0) -> list[np.ndarray]:
-    return make_grid_graphs(n_graphs, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=seed)
-
-
-def quick(**changes: Any) -> GraphPriorScore:
-    return GraphPriorScore(**{"n_levels": 3, "max_epochs": 2, "random_state": 0, **changes})
 
 
 # Judging.
