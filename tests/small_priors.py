@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,3 +22,13 @@ def quick(**changes: Any) -> GraphPriorScore:
 
 def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:
     return all(np.array_equal(value, second.weights_[name]) for name, value in first.weights_.items())
+
+
+class Malicious:
+    """Unpickling this runs a command that creates a file."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, (f"touch {self.target}",)

@@ -73,9 +73,6 @@ class GraphPrior(BaseEstimator, ABC):
         """Whether the prior is about directed graphs if the caller does not say."""
         return bool(getattr(self, "directed", False))
 
-    def check_sigmas(self, sigmas: Sequence[float]) -> None:
-        """Raise ValueError if the prior does not support one of these annealing levels; most support all."""
-
     def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
         """Return the supported annealing levels nearest to these; most priors support all levels."""
         return tuple(sigmas)
@@ -118,7 +115,12 @@ class GraphPrior(BaseEstimator, ABC):
         batch = _check_noisy(adjacency, directed)
         low, high = SQUARED_IN_SINGLE
         sigma = check_number(sigma, "sigma", low=low, high=high)
-        self.check_sigmas([sigma])
+        (nearest,) = self.nearest_sigmas([sigma])
+        if abs(nearest - sigma) > 1e-6 * sigma:  # published checkpoints round their levels to eight digits
+            raise ValueError(
+                f"sigma={sigma:.4g} is not an annealing level of the prior; the nearest one is {nearest:.4g}. A prior "
+                f"with architecture='ppgn' takes any level."
+            )
         device = resolve_device(getattr(self, "device", "cpu"))
         with torch.inference_mode():
             noisy = torch.tensor(batch, dtype=torch.float32, device=device).reshape(-1, *batch.shape[-2:])

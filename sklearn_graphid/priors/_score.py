@@ -59,9 +59,6 @@ from ._trust import HIDDEN_NOISE, Calibration, calibrate_surprise, deviations_in
 
 __all__ = ["GraphPriorScore"]
 
-# Published checkpoints round their annealing levels to eight digits.
-_SAME_LEVEL = 1e-6
-
 
 class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     """Prior of graphs of a kind, learned from examples by denoising score matching.
@@ -410,7 +407,7 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
                 )
         if self.architecture == "ppgn":
             return sigmas
-        if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=_SAME_LEVEL, atol=0):
+        if len(sigmas) != len(self.sigmas_) or not np.allclose(sigmas, self.sigmas_, rtol=1e-6, atol=0):
             raise ValueError(
                 "n_levels, sigma_max and sigma_min differ from those of the weights to go on from, and an 'edp-gnn' is "
                 "made for its annealing levels. Set warm_start=False to train anew."
@@ -499,16 +496,6 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
             return torch.cat([network.denoise(*part) for part in zip(*parts, strict=True)])
 
         return denoise
-
-    def check_sigmas(self, sigmas: Sequence[float]) -> None:
-        for sigma, nearest in zip(sigmas, self.nearest_sigmas(sigmas), strict=True):
-            if abs(nearest - sigma) > _SAME_LEVEL * sigma:
-                levels = ", ".join(f"{level:.4g}" for level in self.sigmas_)
-                raise ValueError(
-                    f"the prior was trained for the annealing levels {levels}, and {sigma:.4g} is not among them. Use "
-                    f"n_levels={len(self.sigmas_)}, sigma_max={self.sigmas_[0]:.4g} and "
-                    f"sigma_min={self.sigmas_[-1]:.4g}, or a prior with architecture='ppgn', which takes any level."
-                )
 
     def nearest_sigmas(self, sigmas: Sequence[float]) -> tuple[float, ...]:
         check_is_fitted(self, "weights_")

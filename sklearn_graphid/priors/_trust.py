@@ -36,7 +36,6 @@ from ._closed_form import EDGES_BEFORE, NON_EDGES_BEFORE
 __all__ = [
     "HIDDEN_NOISE",
     "Calibration",
-    "Density",
     "Trust",
     "calibrate_surprise",
     "choose_prior",
@@ -82,29 +81,21 @@ def has_both_kinds(known: KnownEdges) -> bool:
 # The density of the unknown pairs.
 
 
-class Density(NamedTuple):
-    """Law of the share of edges among the unknown pairs: a mixture of Beta laws, as logarithms of their weights, edges
-    and non-edges.
-    """
-
-    log_weight: FloatArray  # (components,)
-    edges: FloatArray  # (components,)
-    non_edges: FloatArray  # (components,)
-
-
-def density_from_known(known: KnownEdges) -> Density:
+def density_from_known(known: KnownEdges) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The law of the density of the unknown pairs before the data are seen.
 
+    It is a mixture of Beta laws, given by the logarithms of their weights, their edges and their non-edges.
     Known pairs may be a random sample of all pairs, and then they tell the density; or they were chosen, such as edges
     that somebody has seen or pairs that somebody has ruled out, and then they tell nothing. Which of the two it is
     follows from the density that the data ask for. Known pairs of one kind only were chosen.
     """
     if not has_both_kinds(known):
-        return Density(np.zeros(1), np.array([EDGES_BEFORE]), np.array([NON_EDGES_BEFORE]))
+        return np.zeros(1), np.array([EDGES_BEFORE]), np.array([NON_EDGES_BEFORE])
     values = _known_values(known)
-    n_edges, n_others = float(values.sum()), float(len(values) - values.sum())
-    counts = np.array([[EDGES_BEFORE, NON_EDGES_BEFORE], [EDGES_BEFORE + n_edges, NON_EDGES_BEFORE + n_others]])
-    return Density(np.log([0.5, 0.5]), *counts.T)
+    counts_tell = np.array([0.0, 1.0])
+    edges = EDGES_BEFORE + counts_tell * values.sum()
+    non_edges = NON_EDGES_BEFORE + counts_tell * (len(values) - values.sum())
+    return np.log([0.5, 0.5]), edges, non_edges
 
 
 def known_density(known: KnownEdges) -> float:

@@ -44,6 +44,12 @@ def make_inputs(n_nodes: int = 7, dtype: torch.dtype = torch.float64) -> tuple[T
     return clean, torch.where(known > 0, clean, noisy), sigma, known
 
 
+def silence(network: PPGN) -> None:
+    """Leave only what a pair's own value and the density say."""
+    network.readout.weight.zero_()
+    network.readout.bias.zero_()
+
+
 def relabel(matrices: Tensor, order: Tensor) -> Tensor:
     return matrices[:, order][:, :, order]
 
@@ -52,8 +58,7 @@ def relabel(matrices: Tensor, order: Tensor) -> Tensor:
 def test_share_of_edges_is_that_of_the_known_pairs_where_the_others_are_hidden():
     """Hidden pairs hold one half, which is no measurement of the share of edges."""
     network, (clean, _, _, known) = make_network(graph_context=True), make_inputs()
-    network.readout.weight.zero_()
-    network.readout.bias.zero_()
+    silence(network)
     usual = float(torch.sigmoid(network.density_logit))
     shown = torch.where(known > 0, clean, 0.5)
     answer = network.log_odds(shown, torch.ones(len(clean)).to(clean), known) - (shown - 0.5)  # but for its own value
@@ -92,8 +97,7 @@ def test_answer_is_a_symmetric_matrix_of_probabilities_with_zero_diagonal(dtype)
 def test_without_its_neighbours_a_pair_is_judged_by_bayes_rule(dtype):
     """With a silent readout only the closed form is left: own evidence, and the share of edges."""
     network, (_, noisy, sigma, _) = make_network(dtype), make_inputs(dtype=dtype)
-    network.readout.weight.zero_()
-    network.readout.bias.zero_()
+    silence(network)
     share = torch.sigmoid(network.density_logit)
     variance = sigma[:, None, None] ** 2
     edge, none = (torch.exp(-((noisy - a) ** 2) / (2 * variance)) for a in (1, 0))
@@ -106,8 +110,7 @@ def test_without_its_neighbours_a_pair_is_judged_by_bayes_rule(dtype):
 def test_with_context_the_share_of_edges_is_that_of_the_graph():
     """A silent readout leaves the closed form; known pairs and noisy ones are averaged by their precision."""
     network, (_, noisy, sigma, known) = make_network(graph_context=True), make_inputs()
-    network.readout.weight.zero_()
-    network.readout.bias.zero_()
+    silence(network)
     usual = float(torch.sigmoid(network.density_logit))
     for mask in (known, torch.zeros_like(known)):
         answer = network.log_odds(noisy, sigma, mask)
@@ -268,8 +271,7 @@ def test_features_that_grow_out_of_bounds_say_nothing(scale, graph_context):
     with torch.no_grad():
         for block in network.blocks:
             block.out.mul_(scale)
-        silent.readout.weight.zero_()
-        silent.readout.bias.zero_()
+        silence(silent)
         answer, expected = (each.log_odds(noisy, sigma, known) for each in (network, silent))
     assert torch.isfinite(answer).all()
     off_diagonal = ~torch.eye(noisy.shape[-1], dtype=torch.bool)

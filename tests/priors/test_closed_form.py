@@ -151,17 +151,28 @@ def test_probability_outside_of_0_and_1_is_refused(p):
         (LABELS, PROBABILITIES + np.triu(np.full((3, 3), 0.01), 1), "probabilities is not symmetric"),
         (LABELS, PROBABILITIES[:2], r"probabilities has shape \(2, 3\)"),
         (LABELS, np.full((3, 3), np.nan), "probabilities holds the value nan"),
+        ([0, [1]], PROBABILITIES, "labels does not convert"),
+        (list("abaca"), PROBABILITIES, "labels must be integers"),
+        (None, PROBABILITIES, r"labels has shape \(\)"),
+        (LABELS, [["a"]], "probabilities is a list that does not convert"),
+        (LABELS, [[0.5], [0.5, 0.5]], "probabilities is a list that does not convert"),
+        (LABELS, None, "probabilities"),
+        (LABELS, 1e300, "probabilities"),
     ],
 )
 def test_bad_blocks_are_refused_with_words(labels, probabilities, complaint):
-    with pytest.raises(ValueError, match=complaint):
+    with pytest.raises((TypeError, ValueError), match=complaint):
         StochasticBlockPrior(labels, probabilities).denoise(noisy_matrix(), 0.5)
 
 
-@pytest.mark.parametrize("sigma", [0, -1, float("nan"), float("inf"), "1", None, True, np.array([0.5, 0.5])])
-def test_bad_noise_level_is_refused_with_words(sigma):
-    with pytest.raises((TypeError, ValueError), match=r"sigma=.*expected a number between 1e-15 and 1e\+15"):
-        ErdosRenyiPrior().denoise(noisy_matrix(), sigma)
+@pytest.mark.parametrize(
+    "sigma", [0, -1, 1e-200, 1e300, float("nan"), float("inf"), "1", None, True, [0.5], np.ones(2)]
+)
+def test_bad_noise_level_is_refused_with_words(fitted, sigma):
+    for prior in (fitted, ErdosRenyiPrior()):
+        for method in (prior.denoise, prior.score_function):
+            with pytest.raises((TypeError, ValueError), match=r"sigma=.*expected a number between 1e-15 and 1e\+15"):
+                method(noisy_matrix(), sigma)
 
 
 @pytest.mark.parametrize("sigma", [np.float32(0.5), np.float64(1), 1])
@@ -172,6 +183,10 @@ def test_any_kind_of_number_is_a_noise_level(sigma):
 @pytest.mark.parametrize(
     ("adjacency", "complaint"),
     [
+        *(
+            (value, "adjacency is a .* that does not convert")
+            for value in ("a", [["a"]], [[0, 1], [1]], 1j * np.eye(2))
+        ),
         (np.zeros((2, 3)), r"adjacency has shape \(2, 3\)"),
         (np.zeros(4), r"adjacency has shape \(4,\)"),
         (np.zeros((2, 2, 3)), r"expected \(n_nodes, n_nodes\) or \(n_graphs, n_nodes, n_nodes\)"),
@@ -179,9 +194,11 @@ def test_any_kind_of_number_is_a_noise_level(sigma):
         (np.array([[0, 1.0], [0.5, 0]]), "not symmetric"),
     ],
 )
-def test_bad_noisy_matrix_is_refused_with_words(adjacency, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        ErdosRenyiPrior().denoise(adjacency, 0.5)
+def test_bad_noisy_matrix_is_refused_with_words(fitted, adjacency, complaint):
+    for prior in (fitted, ErdosRenyiPrior()):
+        for method in (prior.denoise, prior.score_function):
+            with pytest.raises((TypeError, ValueError), match=complaint):
+                method(adjacency, 0.5)
 
 
 @pytest.mark.parametrize("name", PRIORS)

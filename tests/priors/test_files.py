@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from small_priors import small_grids
+from small_priors import Malicious, small_grids
 
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid._utils._torch import torch_threads
@@ -183,16 +183,6 @@ def test_foreign_file_is_refused_by_what_it_is(saved, tmp_path):
         metadata = file.metadata() | {"version": "99"}
     save_file(arrays, path, metadata=metadata)
     refused(path, "has format version '99'; this release reads version 2")
-
-
-class Malicious:
-    """Unpickling this runs a command that creates a file."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.system, (f"touch {self.target}",)
 
 
 def test_renamed_pickle_is_refused_and_does_not_run(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_priors import Malicious
 
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid.nn import build_network, restore_network
@@ -129,16 +129,6 @@ def test_foreign_bytes_are_refused_by_path(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"foreign\.pth"):
         read_edpgnn_checkpoint(path)
-
-
-class Malicious:
-    """Unpickling this runs a command that creates a file."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.system, (f"touch {self.target}",)
 
 
 @pytest.mark.parametrize("bare_pickle", [False, True])
