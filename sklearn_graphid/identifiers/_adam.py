@@ -180,18 +180,17 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     filter : {"polynomial", "heat", "arma"} or GraphFilter, default="polynomial"
         The process.
     edge_weights : {"binary", "positive", "signed"}, default="binary"
-        Whether edges have no strengths, positive strengths, or strengths of either sign. Strengths of known edges (see
-        `KnownEdges`) are kept; if none is known, most filters only determine strengths up to a factor.
+        Whether edges have no strengths, positive ones, or ones of either sign. Strengths of known edges are kept; if
+        none is known, most filters only determine strengths up to a factor.
     directed : bool, default=False
-        Whether edges have directions. An edge from j to i is at `adjacency_[i, j]`: the output of i depends on the
-        input of j.
+        Whether edges have directions. An edge from j to i is at `adjacency_[i, j]`.
     alpha : float, default=0.0
         Weight of the sum of the entries of the unknown pairs (if edges have strengths, of their sizes in units of the
         known ones), which favours sparse graphs, against half the sum of squared residuals, for outputs of unit mean
         square.
     learning_rate : float, default=0.01
-        Adam's learning rate for pairs and theta. If edges have strengths, it applies to the logarithms of positive
-        strengths, or to signed strengths in units of the known ones, and theta is fitted by least squares.
+        Adam's learning rate for pairs and theta. If edges have strengths, theta is fitted by least squares, and the
+        rate is that of logarithms of positive strengths, or of signed ones in units of the known ones.
     max_iter : int, default=1000
         Maximum number of steps.
     tol : float, default=0.0
@@ -203,15 +202,14 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
     device : str, default="cpu"
         "cpu", "cuda" or "auto".
     verbose : bool or "auto", default="auto"
-        Whether to show progress with scikit-learn's `ProgressBar`, which needs rich (the extra `progress`). "auto": on
-        a terminal, once a fit has taken five seconds.
+        Whether to show progress, with rich (the extra `progress`). "auto": on a terminal, after five seconds.
     random_state : int, RandomState or None, default=None
         Seed of the random start.
 
     Attributes
     ----------
     theta_ : ndarray of shape (n_parameters,)
-        The filter's parameters, fitted together with the relaxed matrix, or with `weights_` if edges have strengths.
+        The filter's parameters, fitted together with the relaxed matrix or with `weights_`.
     theta_refitted_ : ndarray of shape (n_parameters,)
         Maximum-likelihood estimate of the parameters on `adjacency_`, or on `weights_`.
     theta_standard_error_ : ndarray of shape (n_parameters,)

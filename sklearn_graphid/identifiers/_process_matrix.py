@@ -136,10 +136,7 @@ class RidgeSystemIdentifier(EdgeScoreIdentifier):
     True
     """
 
-    _parameter_constraints = {
-        **EdgeScoreIdentifier._parameter_constraints,
-        "alpha": [PENALTY_ABOVE_ZERO],
-    }
+    _parameter_constraints = {**EdgeScoreIdentifier._parameter_constraints, "alpha": [PENALTY_ABOVE_ZERO]}
 
     def __init__(
         self,
@@ -166,6 +163,7 @@ def _laplacian(adjacency: FloatArray) -> FloatArray:
 def commuting_shift(filter: GraphFilter) -> str:
     """The matrix that the filter comes closer to commuting with on a small irregular graph, adjacency or Laplacian."""
     triangle_with_tail = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=np.float64)
+    shifts = {"adjacency": triangle_with_tail, "laplacian": _laplacian(triangle_with_tail)}
     low, high = torch.tensor(with_fixed_parameters(filter).initial_range(), dtype=torch.float64).unbind(1)
     theta = filter.constrain(low + 0.75 * (high - low))[None]
     with torch.no_grad(), torch_threads(1):
@@ -173,11 +171,8 @@ def commuting_shift(filter: GraphFilter) -> str:
         # A filter of the user's may add a constant, and a constant matrix commutes with every Laplacian.
         varying = filter.apply(graph, theta, signals) - filter.apply(graph, theta, 0 * signals)
     response = varying[0].numpy()
-    mismatch = {
-        name: np.linalg.norm(response @ shift - shift @ response) / np.linalg.norm(shift)
-        for name, shift in (("adjacency", triangle_with_tail), ("laplacian", _laplacian(triangle_with_tail)))
-    }
-    return "laplacian" if mismatch["laplacian"] < mismatch["adjacency"] else "adjacency"
+    size = np.linalg.norm
+    return min(shifts, key=lambda name: size(response @ shifts[name] - shifts[name] @ response) / size(shifts[name]))
 
 
 @dataclass(frozen=True)
@@ -239,8 +234,7 @@ class CommutingObjective:
     ) -> FloatArray:
         """Minimise over the free pairs of A in [0, 1], starting from `adjacency`, never to a larger objective.
 
-        By projected gradients with momentum, which starts anew whenever the objective would rise (Beck and Teboulle
-        2009; O'Donoghue and Candes 2015).
+        By projected gradients with momentum that starts anew where the objective would rise (O'Donoghue, Candes 2015).
         """
         slope = self.slope(adjacency)
 
