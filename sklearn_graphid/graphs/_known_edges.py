@@ -126,7 +126,7 @@ class KnownEdges:
         weighted : bool, default=False
             Whether numbers other than 0 are the strengths of edges.
         directed : bool, default=False
-            Whether the graph is directed; the edge from j to i is the entry in row i and column j.
+            Whether the graph is directed.
 
         Returns
         -------
@@ -163,23 +163,18 @@ class KnownEdges:
     ) -> KnownEdges:
         """Read a graph whose edges are known to exist.
 
-        A graph does not say which pairs are known to have no edge. List those in `absent`; all other pairs without an
-        edge are unknown.
-
         Parameters
         ----------
         graph : networkx.Graph or networkx.DiGraph
-            The graph whose edges are known to exist. A DiGraph makes the result directed; its edge from u to v means
-            that the output of v depends on the input of u.
+            The graph whose edges are known to exist; a DiGraph makes the result directed.
         absent : list of pairs of nodes, networkx graph or None, default=None
-            Pairs that are known to have no edge, as a list or as the edges of a graph; (source, target) if `graph` is
-            directed.
+            Pairs that are known to have no edge, (source, target) if `graph` is directed. All other pairs without an
+            edge are unknown.
         nodes : sequence or DataFrame, default=None
             Names of all nodes in the desired order, or a DataFrame whose columns are the nodes. If None, the nodes of
             `graph`, followed by those that only `absent` mentions.
         weight : str or None, default=None
-            Name of the edge attribute that holds the strength; the strength of an edge without it is unknown. If None,
-            all strengths are unknown.
+            Name of the edge attribute that holds the strength; that of an edge without it is unknown.
 
         Returns
         -------
@@ -233,13 +228,11 @@ class KnownEdges:
             The column that says whether there is an edge: True or False, 1 or 0, "present" or "absent". If None, every
             row is an edge.
         nodes : sequence or DataFrame, default=None
-            Names of all nodes in the desired order, or a DataFrame whose columns are the nodes. If None, the nodes of
-            the table.
+            Names of all nodes, as in `from_networkx`. If None, the nodes of the table.
         weight : str or None, default=None
-            The column with the strengths of the edges, nan where the strength is unknown. If None, all strengths are
-            unknown.
+            The column with the strengths of the edges, nan where the strength is unknown.
         directed : bool, default=False
-            Whether the graph is directed: the target's output depends on the source's input.
+            Whether the graph is directed.
 
         Returns
         -------
@@ -339,10 +332,8 @@ class KnownEdges:
             nothing is known.
         known_adjacency : array, sparse matrix, DataFrame, networkx.Graph or None
             The values that go with a boolean `known_mask`.
-        n_nodes : int
-            Number of nodes.
-        nodes : Nodes
-            Names of the nodes in the desired order, and the argument that sets their number; None: X, without names.
+        n_nodes, nodes : int and Nodes
+            Number of nodes; their names in the desired order, and the argument that sets them (None: X, without names).
         name : str
             What error messages call `known_mask`.
         directed : bool or None
@@ -363,7 +354,16 @@ class KnownEdges:
                     f"known_adjacency was given, but {name} is a KnownEdges and holds the values already; expected "
                     f"known_adjacency=None."
                 )
-            _check_kind(known_mask, directed, name)
+            if directed is False and known_mask.directed:
+                raise ValueError(
+                    f"{name} is a KnownEdges of a directed graph; expected an undirected one. {DIRECTED_HINT}"
+                )
+            if directed and not known_mask.directed:
+                raise ValueError(
+                    f"{name} is a KnownEdges of an undirected graph, but directed=True; expected one of a directed "
+                    f"graph, made by KnownEdges(..., directed=True), from_array(..., directed=True) or "
+                    f"from_networkx(digraph)."
+                )
             return known_mask._for_nodes(n_nodes, nodes, name)
         mask, adjacency, boolean = read_matrix(known_mask, name), None, _is_boolean(known_mask)
         _check_size(mask, n_nodes, nodes, nodes.argument)
@@ -464,8 +464,7 @@ class KnownEdges:
         Parameters
         ----------
         weighted : bool, default=False
-            Whether the entries of edges are their strengths instead of 1. A known edge of unknown strength is then an
-            error, because nan stands for an unknown pair.
+            Whether the entries of edges are their strengths instead of 1; an unknown strength is then an error.
 
         Returns
         -------
@@ -519,9 +518,9 @@ def is_directed(known: Any, directed: bool | None) -> bool:
 
 def nodes_of_known(known: Any) -> Nodes:
     """The nodes of an argument of `KnownEdges.coerce`, which metrics and displays call `known`."""
-    if known is None or is_networkx(known):
-        return Nodes(None, "known")
-    return Nodes(known.names, "known") if isinstance(known, KnownEdges) else read_matrix(known, "known").nodes
+    if isinstance(known, KnownEdges):
+        return Nodes(known.names, "known")
+    return Nodes(None, "known") if known is None or is_networkx(known) else read_matrix(known, "known").nodes
 
 
 # Checks
@@ -566,16 +565,6 @@ def _check_size(matrix: NodeMatrix, n_nodes: int, nodes: Nodes, reference: str) 
             f"{matrix.nodes.argument} has shape {matrix.values.shape} but {reference} has {n_nodes} nodes, so it "
             f"should be ({n_nodes}, {n_nodes}). Cross-validation slices arrays that have as many rows as there are "
             f"experiments; wrap the mask in KnownEdges to pass it whole."
-        )
-
-
-def _check_kind(known: KnownEdges, directed: bool | None, name: str) -> None:
-    if directed is False and known.directed:
-        raise ValueError(f"{name} is a KnownEdges of a directed graph; expected an undirected one. {DIRECTED_HINT}")
-    if directed and not known.directed:
-        raise ValueError(
-            f"{name} is a KnownEdges of an undirected graph, but directed=True; expected one of a directed graph, made "
-            f"by KnownEdges(..., directed=True), from_array(..., directed=True) or from_networkx(digraph)."
         )
 
 

@@ -364,9 +364,8 @@ class BaseSystemIdentifier(CallbackSupportMixin, RegressorMixin, BaseEstimator, 
 
     def _align_outputs(self, X: Any, y: Any, outputs: FloatArray) -> FloatArray:
         """Put new outputs (experiments, outputs), read from y, in the order of Y's columns at fit and of X's rows."""
-        named = nodes_of_outputs(y, self._nodes_of_inputs)
         if getattr(y, "ndim", 2) != 1:
-            columns = Nodes(named.names, "y").order_in(self._nodes_of_outputs)
+            columns = Nodes(nodes_of_outputs(y, self._nodes_of_inputs).names, "y").order_in(self._nodes_of_outputs)
             outputs = outputs if columns is None else outputs[:, columns]
         rows = row_order(X, y)
         return outputs if rows is None else outputs[rows]
