@@ -48,8 +48,8 @@ from ._estimates import (
     read_levels,
     warn_of_units,
 )
-from ._posterior import PosteriorIdentifier, result_of, was_stopped
-from ._suspects import WRONG, Kernels, System, is_suspicious, suspect_findings, suspicion_of
+from ._posterior import Kernels, result_of, was_stopped, with_suspects
+from ._sampled import SampledIdentifier
 
 __all__ = ["PAPER_SETTINGS", "LangevinSystemIdentifier", "LikelihoodLangevinIdentifier"]
 
@@ -78,7 +78,7 @@ _POSITIVE = NumberInterval(Real, 0, _LARGEST, closed="right")
 _AT_LEAST_ONE = NumberInterval(Integral, 1, None, closed="left")
 
 
-class LangevinSystemIdentifier(PosteriorIdentifier):
+class LangevinSystemIdentifier(SampledIdentifier):
     """Identify a graph and the process on it by sampling from their posterior.
 
     The model: row k of Y is h_theta(A) times row k of X plus Gaussian noise. A is the adjacency matrix of a graph, of
@@ -527,7 +527,8 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
                 task = self._with_noise(task, levels)
                 result, is_enough = self._run_once(task, batches, root, first_id=(n_fits - 1) * len(batches))
         if self.n_sweeps and not is_enough:
-            result = self._with_suspects(result, task)
+            kernels = partial(self._kernels, noise_std=None)
+            result = with_suspects(result, task, kernels, self.node_names_, self.n_jobs)
         root.call_on_fit_task_end(estimator=self, **data, reconstruction_attributes=result.attributes(task.experiments))
         return result
 
@@ -565,22 +566,6 @@ class LangevinSystemIdentifier(PosteriorIdentifier):
                 if is_enough:  # fewer chains are still chains
                     break
         return result_of(draws, task, self.point_estimate), is_enough
-
-    def _with_suspects(self, result: Identification, task: SamplingTask) -> Identification:
-        """The result with a warning of known pairs that are wrong, where something is amiss and this is why."""
-        known, on_fit = task.experiments.known, result.further["_findings_on_fit"]
-        if not known.known_pairs().n_free:
-            return result
-        system = System.of(result.attributes(task.experiments), task)
-        if not on_fit and not is_suspicious(system):
-            return result
-        suspicion = suspicion_of(system, partial(self._kernels, noise_std=None), WRONG, self.n_jobs)
-        if suspicion is None:  # chains that diverge say nothing
-            return result
-        findings = result.findings
-        if warning := suspect_findings(*suspicion, known, self.node_names_):
-            findings = (*warning, *(finding for finding in findings if finding not in on_fit))
-        return replace(result, findings=findings, further=result.further | {"_log_odds_wrong": suspicion[0]})
 
 
 def _n_parts(prior: GraphPrior, n_unknown: int) -> int:

@@ -1,41 +1,53 @@
-"""The posterior: the result of a fit from the draws of its chains, and the methods of an identifier that read draws."""
+"""Posterior of a system: the result of a fit from the draws of its chains, and the search for wrong known pairs.
+
+A known pair that is wrong does harm that is hard to trace: unknown pairs, theta and the noise level make up for it. So
+the system is sampled once more, with the known pairs unknown but for prior odds that they were given correctly. Some
+chains start from the draws of the fit. As these may be where the wrong pair has led them, others start at random where
+edges have no strengths, and chains in far less probable modes are dropped as in any fit.
+
+That takes about as long as the fit. A fit does it only where it does not explain the outputs, or where the flip of a
+single known pair would clearly improve it, which is quick to see.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import logit
+from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from .._utils._libraries import require
-from .._utils._numbers import FloatArray, check_integer, check_number, check_random_state
-from ..graphs import EdgeSpace
-from ..priors import ErdosRenyiPrior
+from .._utils._numbers import FloatArray
+from .._utils._torch import draw_seeds, torch_threads
+from ..graphs import EdgeSpace, KnownEdges
+from ..priors import ErdosRenyiPrior, GraphPrior
+from ..samplers import Kernel, SweepKernel, gains_of_absent, gains_of_known, misfit_of
 from ._base import Finding, Identification
-from ._chains import ChainDraws, SamplingTask, kept_draws
-from ._estimates import (
-    central_interval,
-    free_pairs,
-    refit_theta,
-    summarize_weights,
-    weight_intervals,
-    weight_matrices,
-)
+from ._chains import BATCH, ChainDraws, SamplingTask, batches_of, kept_draws, resumed_kernels, run_chains, start_from
+from ._estimates import NoiseLevels, refit_theta, summarize_weights, weight_matrices
 from ._findings import assess_fit, diagnose, fit_findings, mixing_findings, trust_findings
-from ._next_experiment import SuggestingIdentifier
-from ._suspects import WRONG, System, suspicion_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from arviz import InferenceData
+__all__ = [
+    "WRONG",
+    "Kernels",
+    "System",
+    "largest_expected_f1",
+    "result_of",
+    "suspicion_of",
+    "was_stopped",
+    "with_suspects",
+]
 
-__all__ = ["PosteriorIdentifier", "largest_expected_f1", "result_of", "was_stopped"]
+#: The prior probability that a known pair is wrong.
+WRONG = 0.01
+
+# Gives the kernels for a prior and a number of unknown pairs.
+Kernels = Callable[[GraphPrior, int], tuple[Kernel, ...]]
 
 
 def result_of(batches: Sequence[ChainDraws], task: SamplingTask, point_estimate: str) -> Identification:
@@ -160,248 +172,214 @@ def was_stopped(batch: ChainDraws, task: SamplingTask) -> bool:
     return len(batch.trace_sigma) < task.n_steps
 
 
-class PosteriorIdentifier(SuggestingIdentifier):
-    """Base of identifiers that sample: what their draws say of parameters, outputs and known pairs."""
-
-    noise_std_samples_: FloatArray
-    noise_std_per_node_: FloatArray
-    theta_samples_: FloatArray
-    _draws: ChainDraws
-    _task: SamplingTask
-    _outlier_probabilities: FloatArray | None = None  # of a fit in which outliers are part of the model
-    _log_odds_wrong: FloatArray | None = None  # (known pairs,), of a fit that had a reason to find them
-
-    @property
-    def outlier_probabilities_(self) -> FloatArray:
-        """Probability of every output to be an outlier; only with `noise_distribution="student-t"`."""
-        if self._outlier_probabilities is None:
-            raise AttributeError("outliers were not sought; fit with noise_distribution='student-t'.")
-        return self._outlier_probabilities
-
-    def theta_interval(self, level: float = 0.9) -> FloatArray:
-        """Ends (n_parameters, 2) of the central intervals that hold the parameters, each with probability `level`."""
-        check_is_fitted(self)
-        return central_interval(self.theta_samples_, level)
-
-    def density_interval(self, level: float = 0.9) -> FloatArray:
-        """Ends (2,) of the central interval that holds the density of the unknown pairs with probability `level`."""
-        check_is_fitted(self)
-        return central_interval(self._draws.pooled(self._draws.density), level)
-
-    def noise_std_interval(self, level: float = 0.9) -> FloatArray:
-        """Ends (2,) of the central interval that holds `noise_std_` with probability `level`."""
-        check_is_fitted(self)
-        return central_interval(self.noise_std_samples_, level)
-
-    def weight_interval(self, level: float = 0.9) -> FloatArray:
-        """Central credible intervals of the strengths of the identified edges.
-
-        Parameters
-        ----------
-        level : float, default=0.9
-            The probability that a strength lies inside, given that there is an edge.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes, n_nodes, 2)
-            Lower and upper ends; both are what was given where a strength was, zero where there is no edge, and nan
-            where fewer than two draws have the edge.
-        """
-        check_is_fitted(self)
-        if self._edge_weights is None:
-            raise AttributeError("the edges have no strengths; fit with edge_weights='positive' or 'signed'.")
-        return weight_intervals(self._draws.pooled(self._draws.strengths), self.known_edges_, self.adjacency_, level)
-
-    def suspect_outputs(self, min_probability: float = 0.5) -> pd.DataFrame:
-        """The outputs that were discounted as outliers, as a table; only with `noise_distribution="student-t"`.
-
-        Parameters
-        ----------
-        min_probability : float, default=0.5
-            Outputs are listed if the probability that their noise is larger than usual is above this.
-
-        Returns
-        -------
-        DataFrame
-            One row per output, the most probable outlier first, with the columns `row` (the label of the experiment in
-            the index of X or Y, or its number), `node` (as in `node_names_`), `output`, `predicted` (by the identified
-            system) and `probability`.
-        """
-        check_is_fitted(self)
-        _ = self.outlier_probabilities_  # raises where outliers were not sought
-        min_probability = check_number(min_probability, "min_probability", low=0, high=1)
-        require("pandas", "suspect_outputs")
-        import pandas as pd
-
-        return pd.DataFrame(self._suspect_outputs(min_probability))
-
-    def _suspect_outputs(self, min_probability: float) -> dict[str, Any]:
-        """The columns of `suspect_outputs`."""
-        data, probability = self._experiments, self.outlier_probabilities_[:, self._output_nodes]
-        rows, columns = np.nonzero(probability > min_probability)  # a comparison with nan is False
-        order = np.argsort(-probability[rows, columns], kind="stable")
-        rows, columns = rows[order], columns[order]
-        return {
-            "row": [data.row_names[int(row)] for row in rows],
-            "node": [self.node_names_[node] for node in self._output_nodes[columns]],
-            "output": data.outputs[rows, self._output_nodes[columns]],
-            "predicted": self._predict_checked(data.inputs)[rows, columns],
-            "probability": probability[rows, columns],
-        }
-
-    def suspect_known_pairs(self, n_pairs: int | None = None, *, probability: float = WRONG) -> pd.DataFrame:
-        """Find known pairs that contradict the data, by sampling with known pairs that may be wrong.
-
-        It takes about as long as the fit: the system is sampled again, from the draws of the fit and from random
-        starts. Unknown pairs are independent, with the density that was found, whatever the prior; the noise level is
-        sampled, and known strengths are not used.
-
-        Parameters
-        ----------
-        n_pairs : int or None, default=None
-            Number of pairs to list. None: all known pairs.
-        probability : float, default=0.01
-            Prior probability that a known pair is wrong, between 0 and 0.5.
-
-        Returns
-        -------
-        DataFrame
-            One row per known pair, most suspicious first, with the columns `source` and `target` (named as in
-            `to_networkx`), `given` ("edge" or "no edge") and `log_odds`, the posterior log-odds that the pair is wrong:
-            above 0, it is more likely wrong than right. They are bounded by the number of draws. If the filter does not
-            explain the outputs even so, the evidence is discounted, and large log-odds may be due to the filter.
-
-        Examples
-        --------
-        >>> import warnings
-        >>> import networkx as nx
-        >>> from sklearn_graphid import LangevinSystemIdentifier
-        >>> from sklearn_graphid.datasets import hide_edges, make_system
-        >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
-        >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
-        >>> known = hide_edges(ring, fraction=0.5, random_state=0).to_array()
-        >>> i, j = next((i, j) for i in range(8) for j in range(i) if known[i, j] == 1)
-        >>> known[i, j] = known[j, i] = 0  # an edge that is given as absent
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")  # of this very pair
-        ...     identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
-        >>> worst = identifier.suspect_known_pairs(1).iloc[0]
-        >>> {worst.source, worst.target} == {i, j}, worst.given
-        (True, 'no edge')
-        """
-        check_is_fitted(self)
-        require("pandas", "suspect_known_pairs")  # before the work
-        wrong = check_number(probability, "probability")
-        if not 0 < wrong < 0.5:
-            raise ValueError(f"probability={probability!r}; expected a number strictly between 0 and 0.5.")
-        known = self.known_edges_
-        pairs = known.known_pairs()
-        n_listed = pairs.n_free if n_pairs is None else check_integer(n_pairs, "n_pairs", low=1)
-        log_odds = self._log_odds_wrong if wrong == WRONG else None
-        if log_odds is None:
-            log_odds = self._find_wrong_pairs(wrong) if pairs.n_free else np.empty(0)
-        given = np.where(pairs.gather(known.values) == 1, "edge", "no edge")
-        columns = {"given": given, "log_odds": log_odds}
-        return self._table_of_pairs("suspect_known_pairs", pairs, log_odds, columns)[:n_listed]
-
-    def _find_wrong_pairs(self, wrong: float) -> FloatArray:
-        found = suspicion_of(System.of(vars(self), self._task), self._kernels_at_fit(), wrong, self.n_jobs)
-        if found is None:
-            raise FloatingPointError(
-                "all chains in which known pairs may be wrong diverged, as the filter gave outputs that are infinite "
-                "or nan."
-            )
-        return found[0]
-
-    def to_arviz(self, X: Any = None, y: Any = None) -> InferenceData:
-        """The draws as an ArviZ object, for its plots and summaries.
-
-        Parameters
-        ----------
-        X, y : array-like, default=None
-            Inputs and outputs, if they are to be in it.
-
-        Returns
-        -------
-        arviz.InferenceData
-            Group `posterior` holds "theta", "noise_std" and "edges" (0 or 1 for each unknown pair), `sample_stats` the
-            "joint_log_likelihood" of all outputs and the "log_prior" of the graph, both up to constants,
-            `constant_data` "X", and `observed_data` y as "Y". Chains that diverged or were stuck are not in it,
-            and all others count alike, whatever their mode.
-        """
-        check_is_fitted(self)
-        arviz, draws, known = _import_arviz(), self._draws, self.known_edges_
-        names = [str(name) for name in self.node_names_]
-        arrow = "->" if known.directed else "-"
-
-        def names_of(space: EdgeSpace) -> list[str]:
-            return [f"{names[i]} {arrow} {names[j]}" for i, j in zip(*space.sources_and_targets(), strict=True)]
-
-        coordinates: dict[str, Any] = {"parameter": self.filter_.parameter_names(), "pair": names_of(known.space)}
-        dimensions = {"theta": ["parameter"], "edges": ["pair"]}
-        groups: dict[str, Any] = {
-            "posterior": {"theta": draws.theta, "noise_std": draws.noise_std, "edges": draws.graphs},
-            # ArviZ keeps the name "log_likelihood" for that of every single measurement.
-            "sample_stats": {"joint_log_likelihood": draws.log_likelihood, "log_prior": draws.log_prior},
-        }
-        if self._edge_weights is not None:
-            groups["posterior"]["weights"], dimensions["weights"] = draws.strengths, ["free pair"]
-            coordinates["free pair"] = names_of(free_pairs(known))
-        if X is not None:
-            groups["constant_data"] = {"X": _as_table(X, "X", self.n_features_in_)}
-            coordinates["node"], dimensions["X"] = names, ["experiment", "node"]
-        if y is not None:
-            groups["observed_data"] = {"Y": _as_table(y, "y", len(self._output_nodes))}
-            coordinates["output"] = [names[node] for node in self._output_nodes]
-            dimensions["Y"] = ["experiment", "output"]
-        with warnings.catch_warnings():
-            # Many short chains are meant; ArviZ suspects that the two were mixed up.
-            warnings.filterwarnings("ignore", message="More chains", category=UserWarning)
-            data: InferenceData = arviz.from_dict(**groups, coords=coordinates, dims=dimensions)
-        return data
-
-    @property
-    def _n_draws(self) -> int:  # type: ignore[override]
-        return int(self._draws.log_likelihood.size)
-
-    def _draw(self, n_samples: int, random_state: Any) -> tuple[tuple[npt.NDArray[Any], ...], FloatArray]:
-        draws, known = self._draws, self.known_edges_
-        n_chains, n_draws = draws.log_likelihood.shape
-        rng, weight = check_random_state(random_state), draws.weight
-        # Every chain's last draw first, as those are independent; repeats beyond them all.
-        order = np.concatenate([rng.permutation(n_chains) + n_chains * age for age in range(n_draws)])
-        if np.ptp(weight) > 0:  # chains in modes that count unequally
-            order = np.concatenate(
-                [rng.choice(n_chains, n_chains, p=weight) + n_chains * age for age in range(n_draws)]
-            )
-        places = np.resize(order, n_samples)
-        chosen = places % n_chains, n_draws - 1 - places // n_chains
-        systems = known.fill(draws.graphs[chosen]).astype(np.int64), draws.theta[chosen].copy()
-        levels = np.repeat(self.noise_std_per_node_[None], n_samples, axis=0)
-        if np.ptp(self.noise_std_samples_) > 0:  # otherwise it was given
-            levels = levels * (draws.noise_std[chosen] / self.noise_std_)[:, None]
-        if self._edge_weights is None:
-            return systems, levels
-        return (*systems, weight_matrices(draws.strengths[chosen], known)), levels
+# Known pairs that are wrong.
 
 
-def _import_arviz() -> Any:
-    with warnings.catch_warnings():
-        # ArviZ announces its next major version whenever it is imported; the dependency excludes that one.
-        warnings.filterwarnings("ignore", category=FutureWarning, module="arviz")
-        require("arviz", "to_arviz")
-        import arviz
-    if not hasattr(arviz, "InferenceData"):
-        raise ImportError(
-            f"to_arviz makes an arviz.InferenceData, which ArviZ {arviz.__version__} no longer has: "
-            f'pip install "sklearn-graphid[diagnostics]" installs a version that does.'
+class System(NamedTuple):
+    """The task of a fit and its result, as far as the search for wrong pairs starts from them."""
+
+    task: SamplingTask
+    explained: SamplingTask  # the task with the outputs that a system should explain: without offsets and outliers
+    draws: ChainDraws
+    density: float
+    weights: FloatArray  # (nodes, nodes), zeros and ones where edges have no strengths
+    weights_std: FloatArray | None  # (nodes, nodes), None where edges have no strengths
+    theta: FloatArray  # (parameters,), the best for these weights
+
+    @classmethod
+    def of(cls, fitted: Mapping[str, Any], task: SamplingTask) -> System:
+        """The system of these fitted attributes."""
+        draws, weights = fitted["_draws"], fitted["_edge_weights"]
+        return cls(
+            task=task,
+            explained=task.explained(draws.mean_of_chains(draws.offset), fitted["_outlier_probabilities"]),
+            draws=draws,
+            density=fitted["density_"],
+            weights=fitted["adjacency_"].astype(np.float64) if weights is None else weights,
+            weights_std=fitted["_edge_weights_std"],
+            theta=fitted["theta_refitted_"],
         )
-    return arviz
 
 
-def _as_table(values: Any, name: str, n_columns: int) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
-    array = array.reshape(len(array), -1) if array.ndim == 1 else array
-    if array.ndim != 2 or array.shape[1] != n_columns:
-        raise ValueError(f"{name} has shape {array.shape}; expected (n_experiments, {n_columns}), as at fit.")
-    return array
+def _is_suspicious(system: System) -> bool:
+    """Whether the flip of one known pair would be more likely than not, all others staying as they are.
+
+    Where edges have strengths, looking closer takes longer than the fit, and chance alone makes some pair of hundreds
+    seem wrong. So it takes more there than the largest gain of as many right pairs, but in one system of ten.
+    """
+    gains, least = _single_gains(system), -logit(WRONG)
+    if system.task.has_strengths and len(gains):
+        least = max(least, 0.5 * float(chi2.isf(0.1 / len(gains), 1)))
+    return bool(gains.max(initial=-np.inf) > least)
+
+
+def _single_gains(system: System) -> FloatArray:
+    """Gains (known pairs,) in log-likelihood by the flip of each known pair alone."""
+    task, draws, known = system.explained, system.draws, system.task.experiments.known
+    pairs, problem = known.known_pairs(), task.problem(torch.float64)
+    with torch.no_grad(), torch_threads(1):
+        if not task.has_strengths:
+            # The mean over the draws of four chains.
+            last = np.argsort(-draws.weight, kind="stable")[:4], -1
+            drawn = known.fill(draws.graphs[last]), draws.theta[last], draws.noise_std[last]
+            graphs, theta, noise_std = map(task.tensor, drawn)
+            of_graphs = gains_of_known(problem, graphs, theta, noise_std, pairs.to(task.device))
+            return np.asarray(of_graphs.mean(0).cpu().numpy())
+        is_edge = pairs.gather(known.values) == 1
+        absent = pairs.select(~is_edge).to(task.device)
+        fitted = problem.gather(task.tensor(system.weights)), task.tensor(system.theta)
+        of_absent = gains_of_absent(problem, *fitted, absent, bool((system.weights < 0).any()))
+    gains = np.empty(pairs.n_free)
+    gains[~is_edge] = of_absent.cpu().numpy()
+    gains[is_edge] = _gains_of_weak(system, pairs.select(is_edge))
+    return gains
+
+
+def _gains_of_weak(system: System, edges: EdgeSpace) -> FloatArray:
+    """Gains by removing known edges that are far weaker than others, if strengths are log-normal of width one."""
+    weights = np.abs(edges.gather(system.weights))
+    spread = np.zeros(weights.shape) if system.weights_std is None else edges.gather(system.weights_std)
+    if not len(weights):
+        return np.empty(0)
+    largest = (weights + 2 * spread) / max(float(np.median(weights)), np.finfo(np.float64).tiny)
+    return np.asarray(0.5 * np.log(largest.clip(1e-30, 1.0)) ** 2)
+
+
+def suspicion_of(system: System, kernels: Kernels, wrong: float, n_jobs: int | None) -> tuple[FloatArray, bool] | None:
+    """Sample the system with known pairs that may be wrong, with the prior probability `wrong`.
+
+    Return the log-odds (known pairs,) of being wrong, in the order of `KnownEdges.known_pairs`, and whether the filter
+    explains the outputs once the pairs that are probably wrong are flipped; None if all chains diverge.
+    """
+    known = system.task.experiments.known
+    pairs, gains = known.known_pairs(), _single_gains(system)
+    # The time of a sweep grows with the number of pairs that may flip, so that those that gain most when flipped alone
+    # are taken.
+    is_open = np.zeros(pairs.n_free, dtype=bool)
+    is_open[np.argsort(-gains, kind="stable")[:1000]] = True
+    task = _open_task(system, pairs.select(is_open), wrong)
+    draws = _draws(system, task, kernels, n_jobs)
+    if not len(draws.weight):
+        return None
+    probability = pairs.gather(task.experiments.known.fill(draws.mean_of_chains(draws.edge_probability)))
+    is_wrong = np.where(pairs.gather(known.values) == 1, 1 - probability, probability)
+    # Probabilities that are nearer to 0 or 1 are rounding, or fewer draws than there are.
+    smallest = max(1e-7, 0.5 / draws.log_likelihood.size) if task.has_strengths else 1e-7
+    log_odds = logit(is_wrong.clip(smallest, 1 - smallest))
+    likely_wrong = pairs.select(is_open & (log_odds > 0))
+    misfit, is_explained = _check(draws, task, system.explained, likely_wrong)
+    # Evidence counts for less where known non-edges show that the filter leaves something unexplained.
+    log_odds = logit(wrong) + (log_odds - logit(wrong)) / misfit
+    # Pairs that stayed known are no more suspicious than the least of the others.
+    lowest = log_odds[is_open].min(initial=0.0)
+    log_odds[~is_open] = np.minimum(gains[~is_open] + logit(wrong), lowest)
+    return log_odds, is_explained
+
+
+def _without(known: KnownEdges, opened: EdgeSpace) -> KnownEdges:
+    """Known edges with some pairs made unknown, and no strengths, as they may be those of edges that are none."""
+    mask = known.mask.copy()
+    opened.write(mask, False)
+    return KnownEdges(mask, known.values, known.names, directed=known.directed)
+
+
+def _open_task(system: System, pairs: EdgeSpace, wrong: float) -> SamplingTask:
+    """The task with more unknown pairs, which have prior odds of being as given, and noise that is sampled."""
+    task, known = system.task, system.task.experiments.known
+    share = float(np.clip(np.nan_to_num(system.density, nan=0.5), 0.01, 0.99))
+    evidence = np.zeros(known.mask.shape) if task.evidence is None else task.evidence.copy()
+    # Log-odds beside those of the density, which all unknown pairs have.
+    pairs.write(evidence, np.where(pairs.gather(known.values) == 1, -logit(wrong), logit(wrong)) - logit(share))
+    return replace(
+        task,
+        experiments=replace(task.experiments, known=_without(known, pairs)),
+        prior=ErdosRenyiPrior(share),
+        evidence=evidence,
+        noise=NoiseLevels(None, task.noise.relative),
+        trust=None,
+        start=None,
+    )
+
+
+def _draws(system: System, task: SamplingTask, kernels: Kernels, n_jobs: int | None) -> ChainDraws:
+    """Draws of chains that start from those of the fit, and of some that start at random."""
+    known, opened = system.task.experiments.known, task.experiments.known
+    at_random = kernels(task.prior, opened.n_unknown)
+    resumed = resumed_kernels(at_random)
+    # Draws of strengths tell of an edge or of none and not of odds, so that it takes more of them.
+    n_chains = 2 * BATCH if task.has_strengths else BATCH
+    if task.has_strengths:
+        # Strengths have made up for the wrong pair, and have to find back: that takes all the sweeps of a fit.
+        resumed = tuple(
+            replace(kernel, n_sweeps=2 * kernel.n_sweeps) if isinstance(kernel, SweepKernel) else kernel
+            for kernel in resumed
+        )
+    runs = []
+    if resumed:
+        start = start_from(system.draws, known, opened, n_chains, task.has_strengths)
+        runs.append((replace(task, kernels=resumed, start=start), n_chains))
+    # Chains that start at random fit all pairs as one vector first, in a time that grows with the cube of their number.
+    # Where edges have strengths, it takes far longer than the fit, and is not needed: on 40 power grids for
+    # development, chains that start from the draws have found all wrong pairs.
+    if not resumed or (not task.has_strengths and opened.n_unknown <= 600):
+        runs.append((replace(task, kernels=at_random), 2 * BATCH))
+    draws: list[ChainDraws] = []
+    for one, n_seeds in runs:
+        batches = batches_of(draw_seeds(0, n_seeds))
+        draws += run_chains(one, batches, n_jobs, [None] * len(batches))
+    return kept_draws(draws)[0]
+
+
+def _check(
+    draws: ChainDraws, task: SamplingTask, explained: SamplingTask, likely_wrong: EdgeSpace
+) -> tuple[float, bool]:
+    """The misfit of the best draw, and whether it explains the outputs, the pairs that are probably wrong unknown."""
+    best = np.unravel_index((draws.log_likelihood + draws.log_prior).argmax(), draws.log_likelihood.shape)
+    opened = task.experiments.known
+    graph = opened.fill(draws.graphs[best])
+    weights = weight_matrices(draws.strengths[best], opened) if task.has_strengths else graph
+    known = _without(explained.experiments.known, likely_wrong)
+    task = replace(explained, experiments=replace(explained.experiments, known=known), noise=task.noise)
+    problem = task.without_copies().problem(torch.float64)
+    theta = refit_theta(problem, weights, draws.theta[best], None).theta
+    with torch.no_grad(), torch_threads(1):
+        misfit = misfit_of(problem, problem.gather(task.tensor(weights)), task.tensor(theta)).factor
+    quality, furthest = assess_fit(task, graph, weights, theta)
+    quality["misfit"] = misfit
+    return misfit, not fit_findings(quality, furthest, task, quality["residual_std"], False)
+
+
+def with_suspects(
+    result: Identification, task: SamplingTask, kernels: Kernels, node_names: Sequence[Any], n_jobs: int | None
+) -> Identification:
+    """The result with a warning of known pairs that are wrong, where something is amiss and this is why."""
+    known, on_fit = task.experiments.known, result.further["_findings_on_fit"]
+    if not known.known_pairs().n_free:
+        return result
+    system = System.of(result.attributes(task.experiments), task)
+    if not on_fit and not _is_suspicious(system):
+        return result
+    suspicion = suspicion_of(system, kernels, WRONG, n_jobs)
+    if suspicion is None:  # chains that diverge say nothing
+        return result
+    log_odds, is_explained = suspicion
+    findings = result.findings
+    # Where the filter does not explain the outputs, any pair may seem to be wrong, and none is warned of.
+    if is_explained and log_odds.max() > 4.5:  # 90 to 1, after prior odds of 1 to 99
+        others = (finding for finding in findings if finding not in on_fit)
+        findings = (_suspect_finding(log_odds, known, node_names), *others)
+    return replace(result, findings=findings, further=result.further | {"_log_odds_wrong": log_odds})
+
+
+def _suspect_finding(log_odds: FloatArray, known: KnownEdges, node_names: Sequence[Any]) -> Finding:
+    """A warning of the worst pair, and of the model where several pairs seem wrong: a wrong model has that effect."""
+    worst, n_wrong, pairs = int(log_odds.argmax()), int((log_odds > 0).sum()), known.known_pairs()
+    names = [repr(node_names[int(ends[worst])]) for ends in pairs.sources_and_targets()]
+    source, target = (name if len(name) <= 30 else f"{name[:29]}…" for name in names)
+    given = "an edge" if pairs.gather(known.values)[worst] else "no edge"
+    pair = f"{source} {'to' if known.directed else 'and'} {target}, given as {given}"
+    warning, number = f"the known pair {pair}, contradicts the data; check it.", ""
+    if n_wrong > 1:
+        warning = f"known pairs contradict the data, above all {pair}; check them, their order and the model."
+        number = f" {n_wrong} known pairs are more likely wrong than right."
+    return Finding.trouble(f"{warning}{number} See suspect_known_pairs().", warning)
