@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._utils._numbers import FloatArray, check_flag, check_integer, check_number
+from .._utils._numbers import check_flag, check_integer, check_number
 from ._base import (
     BLUE,
     LITERAL,
@@ -34,8 +34,8 @@ class InformationDisplay(Display):
 
     Parameters
     ----------
-    information : ndarray of shape (n_nodes,)
-        Expected information of an input at each node alone, in nats.
+    information : array-like of shape (n_nodes,)
+        Expected information of an input at each node alone, in nats, 0 or more.
     graph : GraphDisplay, default=None
         The graph to draw beside the bars.
     node_names : sequence, default=None
@@ -57,12 +57,12 @@ class InformationDisplay(Display):
     >>> import matplotlib
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid.plotting import InformationDisplay
-    >>> display = InformationDisplay.from_information([0.2, 1.3, 0.7], node_names=["a", "b", "c"])
+    >>> display = InformationDisplay(information=[0.2, 1.3, 0.7], node_names=["a", "b", "c"]).plot()
     >>> [label.get_text() for label in display.ax_[0].get_yticklabels()]
     ['b', 'c', 'a']
     """
 
-    information: FloatArray
+    information: Any
     graph: GraphDisplay | None = None
     node_names: Any = None
 
@@ -90,23 +90,11 @@ class InformationDisplay(Display):
         graph = GraphDisplay._found_by(estimator)
         return cls(information=information, graph=graph, node_names=graph.node_names).plot(**plot_options)
 
-    @classmethod
-    def from_information(cls, information: Any, *, node_names: Any = None, **plot_options: Any) -> Self:
-        """Draw bars of given numbers, without a graph.
-
-        Parameters
-        ----------
-        information : array-like of shape (n_nodes,)
-            Expected information of an input at each node, 0 or more.
-        node_names : sequence, default=None
-            Names of the nodes.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        values = check_array(information, "information", ("n_nodes",))
-        if values.min() < 0:
-            raise ValueError(f"information holds {values.min()}; expected finite numbers of 0 or more.")
-        return cls(information=values, node_names=node_names).plot(**plot_options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.information = check_array(self.information, "information", ("n_nodes",))
+        if self.information.min() < 0:
+            raise ValueError(f"information holds {self.information.min()}; expected finite numbers of 0 or more.")
 
     def plot(
         self,

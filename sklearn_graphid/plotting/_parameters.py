@@ -19,7 +19,6 @@ from ._base import (
     Display,
     check_array,
     check_look,
-    check_mapping,
     check_names,
     check_optional_array,
     drawable,
@@ -59,11 +58,11 @@ class ThetaDisplay(Display):
 
     Parameters
     ----------
-    theta_samples : ndarray of shape (n_draws, n_parameters)
+    theta_samples : array-like of shape (n_draws, n_parameters)
         Draws from the posterior.
-    theta : ndarray of shape (n_parameters,), default=None
+    theta : array-like of shape (n_parameters,), default=None
         The point estimate.
-    true_theta : ndarray of shape (n_parameters,), default=None
+    true_theta : array-like of shape (n_parameters,), default=None
         The true parameters, if they are known.
     parameter_names : list of str, default=None
         Names of the parameters; names such as "theta_0" are typeset as mathematics.
@@ -87,14 +86,14 @@ class ThetaDisplay(Display):
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid.plotting import ThetaDisplay
     >>> draws = np.random.default_rng(0).normal([0.0, 0.5], 0.1, size=(500, 2))
-    >>> display = ThetaDisplay.from_samples(draws, true_theta=[0.1, 0.5])
+    >>> display = ThetaDisplay(theta_samples=draws, true_theta=[0.1, 0.5]).plot()
     >>> [ax.get_xlabel() for ax in display.ax_]
     ['$\\\\theta_{0}$', '$\\\\theta_{1}$']
     """
 
-    theta_samples: FloatArray
-    theta: FloatArray | None = None
-    true_theta: FloatArray | None = None
+    theta_samples: Any
+    theta: Any = None
+    true_theta: Any = None
     parameter_names: Sequence[str] | None = None
 
     @classmethod
@@ -111,42 +110,14 @@ class ThetaDisplay(Display):
             Arguments of `plot`, such as `ax`.
         """
         samples, theta, filter = fitted_attributes(cls, estimator, "theta_samples_", "theta_", "filter_")
-        names = filter.parameter_names()
-        return cls.from_samples(samples, theta, true_theta=true_theta, parameter_names=names, **plot_options)
+        given = {"theta_samples": samples, "theta": theta, "true_theta": true_theta}
+        return cls(**given, parameter_names=filter.parameter_names()).plot(**plot_options)
 
-    @classmethod
-    def from_samples(
-        cls,
-        theta_samples: Any,
-        theta: Any = None,
-        *,
-        true_theta: Any = None,
-        parameter_names: Sequence[str] | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw given samples.
-
-        Parameters
-        ----------
-        theta_samples : array-like of shape (n_draws, n_parameters)
-            Draws from the posterior.
-        theta : array-like of shape (n_parameters,), default=None
-            The point estimate.
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        parameter_names : list of str, default=None
-            Names of the parameters.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        samples = check_array(theta_samples, "theta_samples", ("n_draws", "n_parameters"))
-        display = cls(
-            theta_samples=samples,
-            theta=check_optional_array(theta, "theta", samples.shape[1:]),
-            true_theta=check_optional_array(true_theta, "true_theta", samples.shape[1:]),
-            parameter_names=parameter_names,
-        )
-        return display.plot(**plot_options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.theta_samples = check_array(self.theta_samples, "theta_samples", ("n_draws", "n_parameters"))
+        self.theta = check_optional_array(self.theta, "theta", self.theta_samples.shape[1:])
+        self.true_theta = check_optional_array(self.true_theta, "true_theta", self.theta_samples.shape[1:])
 
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, interval: float = 0.9, bins: Any = "auto", legend: bool = True
@@ -226,17 +197,17 @@ class TraceDisplay(Display):
 
     Parameters
     ----------
-    sigma : ndarray of shape (n_steps,)
+    sigma : array-like of shape (n_steps,)
         Annealing level of every recorded step.
-    log_likelihood : ndarray of shape (n_chains, n_steps)
+    log_likelihood : array-like of shape (n_chains, n_steps)
         Log-likelihood of every chain.
-    theta : ndarray of shape (n_chains, n_steps, n_parameters)
+    theta : array-like of shape (n_chains, n_steps, n_parameters)
         Parameters of every chain.
-    true_theta : ndarray of shape (n_parameters,), default=None
+    true_theta : array-like of shape (n_parameters,), default=None
         The true parameters, if they are known.
     parameter_names : list of str, default=None
         Names of the parameters.
-    kernel : ndarray of shape (n_steps,), default=None
+    kernel : array-like of shape (n_steps,), default=None
         Index of the kernel that made each step. If None, the finishing sweeps are assumed to begin where sigma rises.
 
     Attributes
@@ -273,12 +244,12 @@ class TraceDisplay(Display):
     ['log-likelihood', '$\\\\theta$']
     """
 
-    sigma: FloatArray
-    log_likelihood: FloatArray
-    theta: FloatArray
-    true_theta: FloatArray | None = None
+    sigma: Any
+    log_likelihood: Any
+    theta: Any
+    true_theta: Any = None
     parameter_names: Sequence[str] | None = None
-    kernel: FloatArray | None = None
+    kernel: Any = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, true_theta: Any = None, **plot_options: Any) -> Self:
@@ -295,43 +266,22 @@ class TraceDisplay(Display):
         """
         _, diagnostics, filter = fitted_attributes(cls, estimator, "theta_samples_", "diagnostics_", "filter_")
         names = filter.parameter_names()
-        return cls.from_diagnostics(diagnostics, true_theta=true_theta, parameter_names=names, **plot_options)
+        return cls._of(diagnostics, true_theta=true_theta, parameter_names=names).plot(**plot_options)
 
     @classmethod
-    def from_diagnostics(
-        cls,
-        diagnostics: Mapping[str, Any],
-        *,
-        true_theta: Any = None,
-        parameter_names: Sequence[str] | None = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw given traces.
+    def _of(cls, diagnostics: Mapping[str, Any], **options: Any) -> Self:
+        names = ("sigma", "log_likelihood", "theta", "kernel")
+        return cls(**{name: diagnostics[name] for name in names if name in diagnostics}, **options)
 
-        Parameters
-        ----------
-        diagnostics : mapping
-            Traces as in an identifier's `diagnostics_`: "sigma" of shape (n_steps,), "log_likelihood" of shape
-            (n_chains, n_steps) and "theta" of shape (n_chains, n_steps, n_parameters). Optionally "kernel" of shape
-            (n_steps,), the index of the kernel that made each step.
-        true_theta, parameter_names : array-like and list of str, default=None
-            The true parameters, and the names of the parameters.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        expected = "'sigma', 'log_likelihood' and 'theta'"
-        check_mapping(diagnostics, "diagnostics", f"a mapping with {expected}")
-        traces: dict[str, Any] = {}
-        shape: tuple[int | str, ...] = ("n_chains", "n_steps", "n_parameters")
-        axes = {"theta": slice(None), "log_likelihood": slice(2), "sigma": slice(1, 2), "kernel": slice(1, 2)}
-        for name, of_trace in axes.items():
-            if name in diagnostics:
-                traces[name] = check_array(diagnostics[name], f"diagnostics[{name!r}]", shape[of_trace], finite=False)
-                shape = traces["theta"].shape
-            elif name != "kernel":
-                raise ValueError(f"diagnostics has no {name!r}; expected {expected}.")
-        truth = check_optional_array(true_theta, "true_theta", shape[2:])
-        return cls(**traces, true_theta=truth, parameter_names=parameter_names).plot(**plot_options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # A chain may overflow on its way and still end well.
+        self.theta = check_array(self.theta, "theta", ("n_chains", "n_steps", "n_parameters"), finite=False)
+        n_chains, n_steps, n_parameters = self.theta.shape
+        self.log_likelihood = check_array(self.log_likelihood, "log_likelihood", (n_chains, n_steps), finite=False)
+        self.sigma = check_array(self.sigma, "sigma", (n_steps,))
+        self.kernel = check_optional_array(self.kernel, "kernel", (n_steps,))
+        self.true_theta = check_optional_array(self.true_theta, "true_theta", (n_parameters,))
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
         """Draw the traces.

@@ -55,12 +55,12 @@ class PredictiveCheckDisplay(Display):
 
     Parameters
     ----------
-    outputs : ndarray of shape (n_experiments, n_outputs)
+    outputs : array-like of shape (n_experiments, n_outputs)
         The measured outputs; nan where nothing was measured.
-    means : ndarray of shape (n_draws, n_experiments, n_outputs)
-        Outputs without noise, of systems drawn from the posterior.
-    noise_std : ndarray of shape (n_draws, n_outputs)
-        The noise level of each draw.
+    means : array-like of shape (n_draws, n_experiments, n_outputs) or (n_experiments, n_outputs)
+        Predicted outputs without noise, for each of several draws or for a single answer.
+    noise_std : float or array-like of shape (n_outputs,) or (n_draws, n_outputs)
+        The noise level: one for all, one for each node, or one for each node in each draw.
     node_names : sequence, default=None
         Names of the nodes that the columns belong to. If None, their indices.
 
@@ -106,14 +106,14 @@ class PredictiveCheckDisplay(Display):
     >>> from sklearn_graphid.plotting import PredictiveCheckDisplay
     >>> outputs = np.random.default_rng(0).normal(size=(20, 4))
     >>> outputs[:, 2] += 5  # a sensor that drifts
-    >>> display = PredictiveCheckDisplay.from_predictions(outputs, means=np.zeros((20, 4)), noise_std=1.0)
+    >>> display = PredictiveCheckDisplay(outputs=outputs, means=np.zeros((20, 4)), noise_std=1.0).plot()
     >>> display.conspicuous_
     array([False, False,  True, False])
     """
 
-    outputs: FloatArray
-    means: FloatArray
-    noise_std: FloatArray
+    outputs: Any
+    means: Any
+    noise_std: Any
     node_names: Sequence[Any] | None = None
 
     @classmethod
@@ -145,40 +145,24 @@ class PredictiveCheckDisplay(Display):
         outputs, _ = outputs_and_predictions(estimator, X, Y)
         draws = estimator._predict_draws(estimator._validate_new_inputs(X), n_draws, random_state)
         names = [estimator.node_names_[node] for node in estimator._output_nodes]
-        return cls.from_predictions(outputs, *draws, node_names=names, **plot_options)
+        display = cls(outputs=outputs, means=draws[0], noise_std=draws[1], node_names=names)
+        return display.plot(**plot_options)
 
-    @classmethod
-    def from_predictions(
-        cls, outputs: Any, means: Any, noise_std: Any, *, node_names: Any = None, **plot_options: Any
-    ) -> Self:
-        """Compare outputs with given predictions.
-
-        Parameters
-        ----------
-        outputs : array-like of shape (n_experiments, n_outputs)
-            The measured outputs; nan where nothing was measured.
-        means : array-like of shape (n_draws, n_experiments, n_outputs) or (n_experiments, n_outputs)
-            Predicted outputs without noise, for each of several draws or for a single answer.
-        noise_std : float or array-like of shape (n_outputs,) or (n_draws, n_outputs)
-            The noise level: one for all, one for each node, or one for each node in each draw.
-        node_names : sequence, default=None
-            Names of the nodes.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        measured = check_array(outputs, "outputs", ("n_experiments", "n_outputs"), missing=True)
-        check_numeric(means, "means")
-        drawn = check_array(means if np.ndim(means) != 2 else [means], "means", ("n_draws", *measured.shape))
-        check_numeric(noise_std, "noise_std")
-        levels, shape = np.asarray(noise_std, dtype=np.float64), (len(drawn), measured.shape[1])
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.outputs = check_array(self.outputs, "outputs", ("n_experiments", "n_outputs"), missing=True)
+        check_numeric(self.means, "means")
+        means = self.means if np.ndim(self.means) != 2 else [self.means]
+        self.means = check_array(means, "means", ("n_draws", *self.outputs.shape))
+        check_numeric(self.noise_std, "noise_std")
+        levels, shape = np.asarray(self.noise_std, dtype=np.float64), (len(self.means), self.outputs.shape[1])
         if levels.shape not in ((), shape[1:], shape):
             raise ValueError(f"noise_std has shape {levels.shape}; expected a number, ({shape[1]},) or {shape}.")
         if not (np.isfinite(levels) & (levels >= 0)).all():
             raise ValueError("noise_std holds a negative or infinite number or nan; expected 0 or more.")
         # Outputs without any noise still have their rounding errors.
-        smallest = 1e-12 * max(np.nanmax(np.abs(measured)), np.abs(drawn).max(), np.finfo(np.float64).tiny)
-        levels = np.broadcast_to(np.maximum(levels, smallest), shape).copy()
-        return cls(outputs=measured, means=drawn, noise_std=levels, node_names=node_names).plot(**plot_options)
+        largest = max(np.nanmax(np.abs(self.outputs)), np.abs(self.means).max(), np.finfo(np.float64).tiny)
+        self.noise_std = np.broadcast_to(np.maximum(levels, 1e-12 * largest), shape).copy()
 
     def plot(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +19,6 @@ from ._base import (
     Display,
     check_array,
     check_choice,
-    check_mapping,
     check_optional_array,
     fitted_attributes,
     panels_on,
@@ -43,17 +42,17 @@ class PriorTrainingDisplay(Display):
 
     Parameters
     ----------
-    training_loss : ndarray of shape (n_epochs,)
+    training_loss : array-like of shape (n_epochs,)
         Loss on the training graphs.
-    validation_loss : ndarray of shape (n_epochs,)
+    validation_loss : array-like of shape (n_epochs,)
         Loss on the held-out graphs; nan if no graphs were held out.
-    seconds : ndarray of shape (n_epochs,)
+    seconds : array-like of shape (n_epochs,)
         Seconds since the start.
-    sigmas : ndarray of shape (n_levels,), default=None
+    sigmas : array-like of shape (n_levels,), default=None
         Annealing levels.
-    level_losses : ndarray of shape (n_graphs, n_levels), default=None
+    level_losses : array-like of shape (n_graphs, n_levels), default=None
         Loss of every graph at every level.
-    baseline_losses : ndarray of shape (n_graphs, n_levels), default=None
+    baseline_losses : array-like of shape (n_graphs, n_levels), default=None
         Loss of the baseline.
 
     Attributes
@@ -89,12 +88,12 @@ class PriorTrainingDisplay(Display):
     (20, 10)
     """
 
-    training_loss: FloatArray
-    validation_loss: FloatArray
-    seconds: FloatArray
-    sigmas: FloatArray | None = None
-    level_losses: FloatArray | None = None
-    baseline_losses: FloatArray | None = None
+    training_loss: Any
+    validation_loss: Any
+    seconds: Any
+    sigmas: Any = None
+    level_losses: Any = None
+    baseline_losses: Any = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, graphs: Any = None, **plot_options: Any) -> Self:
@@ -110,67 +109,39 @@ class PriorTrainingDisplay(Display):
             Arguments of `plot`, such as `ax`.
         """
         history, sigmas = fitted_attributes(cls, estimator, "loss_history_", "sigmas_")
+        if not len(history["training"]):
+            raise ValueError("loss_history_ is empty, as for a prior from a checkpoint; expected one epoch or more.")
+        losses = baseline = None
         if graphs is not None:
             (architecture,) = fitted_attributes(cls, estimator, "architecture_")
             adjacencies = check_graphs(graphs, directed=bool(getattr(estimator, "directed", False)))
             densities = np.array([graph.sum() / max(1, len(graph) * (len(graph) - 1)) for graph in adjacencies])
-            plot_options["level_losses"] = estimator.transform(graphs)
-            plot_options["baseline_losses"] = density_losses(densities, np.asarray(sigmas, float), architecture)
-        return cls.from_history(history, sigmas=sigmas, **plot_options)
-
-    @classmethod
-    def from_history(
-        cls,
-        loss_history: Mapping[str, Any],
-        *,
-        sigmas: Any = None,
-        level_losses: Any = None,
-        baseline_losses: Any = None,
-        **plot_options: Any,
-    ) -> Self:
-        """Draw a given history.
-
-        Parameters
-        ----------
-        loss_history : mapping
-            History as in a prior's `loss_history_`: "training", "validation" and "seconds", one number for each epoch.
-        sigmas : array-like of shape (n_levels,), default=None
-            Annealing levels; required with `level_losses`.
-        level_losses : array-like of shape (n_graphs, n_levels), default=None
-            Losses as returned by `transform` of the prior.
-        baseline_losses : array-like of shape (n_graphs, n_levels), default=None
-            The same losses of a baseline to compare with.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        expected = "'training', 'validation' and 'seconds'"
-        check_mapping(loss_history, "loss_history", f"a mapping with {expected}")
-        history: dict[str, FloatArray] = {}
-        shape: tuple[int | str, ...] = ("n_epochs",)
-        for name in ("training", "validation", "seconds"):
-            if name not in loss_history:
-                raise ValueError(f"loss_history has no {name!r}; expected {expected}.")
-            if np.size(loss_history[name]) == 0:
-                raise ValueError("loss_history is empty, as for a prior from a checkpoint; expected one epoch or more.")
-            history[name] = check_array(loss_history[name], f"loss_history[{name!r}]", shape, finite=False)
-            shape = history[name].shape
-        if level_losses is not None and sigmas is None:
-            raise ValueError("level_losses is given without sigmas; expected both.")
-        if baseline_losses is not None and level_losses is None:
-            raise ValueError("baseline_losses is given without level_losses; expected both, to compare them.")
-        levels = check_optional_array(sigmas, "sigmas", ("n_levels",))
-        shape = ("n_graphs", 0 if levels is None else len(levels))
-        losses = check_optional_array(level_losses, "level_losses", shape, finite=False)
-        shape = shape if losses is None else losses.shape
+            losses = estimator.transform(graphs)
+            baseline = density_losses(densities, np.asarray(sigmas, dtype=np.float64), architecture)
         display = cls(
             training_loss=history["training"],
             validation_loss=history["validation"],
             seconds=history["seconds"],
-            sigmas=levels,
+            sigmas=sigmas,
             level_losses=losses,
-            baseline_losses=check_optional_array(baseline_losses, "baseline_losses", shape, finite=False),
+            baseline_losses=baseline,
         )
         return display.plot(**plot_options)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.training_loss = check_array(self.training_loss, "training_loss", ("n_epochs",), finite=False)
+        n_epochs = self.training_loss.shape
+        self.validation_loss = check_array(self.validation_loss, "validation_loss", n_epochs, finite=False)
+        self.seconds = check_array(self.seconds, "seconds", n_epochs)
+        for name, other in (("level_losses", "sigmas"), ("baseline_losses", "level_losses")):
+            if getattr(self, name) is not None and getattr(self, other) is None:
+                raise ValueError(f"{name} is given without {other}; expected both.")
+        self.sigmas = check_optional_array(self.sigmas, "sigmas", ("n_levels",))
+        shape = ("n_graphs", 0 if self.sigmas is None else len(self.sigmas))
+        self.level_losses = check_optional_array(self.level_losses, "level_losses", shape, finite=False)
+        shape = shape if self.level_losses is None else self.level_losses.shape
+        self.baseline_losses = check_optional_array(self.baseline_losses, "baseline_losses", shape, finite=False)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
         """Draw the losses.

@@ -377,13 +377,13 @@ def _draw_pictures(
             axes = _axes(2.9 * n_columns, 2.7 * n_rows, n_rows, n_columns)
             for unused in axes[n_parameters:]:
                 unused.set_axis_off()
-            look: dict[str, Any] = {"parameter_names": parameters, "interval": _LEVEL, "legend": False}
-            ThetaDisplay.from_samples(estimator.theta_samples_, estimator.theta_, ax=axes[:n_parameters], **look)
-            drawn["theta"] = axes[0].figure
+            theta = ThetaDisplay(
+                theta_samples=estimator.theta_samples_, theta=estimator.theta_, parameter_names=parameters
+            )
+            drawn["theta"] = theta.plot(axes[:n_parameters], interval=_LEVEL, legend=False).figure_
         if "log_likelihood" in diagnostics and diagnostics["log_likelihood"].shape[1] > 1:
-            axes = _axes(7.6, 1.9 * (1 + n_parameters), 1 + n_parameters)
-            TraceDisplay.from_diagnostics(diagnostics, parameter_names=parameters, ax=axes)
-            drawn["traces"] = axes[0].figure
+            traces = TraceDisplay._of(diagnostics, parameter_names=parameters)
+            drawn["traces"] = traces.plot(_axes(7.6, 1.9 * (1 + n_parameters), 1 + n_parameters)).figure_
         if "loss" in diagnostics and np.ndim(losses := diagnostics["loss"]) == 1:
             (ax,) = _axes(7.0, 2.8)
             ax.plot(np.arange(1, len(losses) + 1), losses, color="#0072B2")
@@ -391,14 +391,11 @@ def _draw_pictures(
             ax.spines[["top", "right"]].set_visible(False)
             drawn["loss"] = ax.figure
         data = estimator._experiments
-        check = PredictiveCheckDisplay.from_predictions(
-            data.outputs[:, estimator._output_nodes],
-            *estimator._predict_draws(data.inputs, 50, random_state=0),  # more draws would hardly move the bands
-            node_names=[labels[node] for node in estimator._output_nodes],
-            ax=_axes(7.6, 4.2),
-            kind="residuals",
-            level=_LEVEL,
-        )
+        # More draws would hardly move the bands.
+        means, noise_std = estimator._predict_draws(data.inputs, 50, random_state=0)
+        outputs, nodes = data.outputs[:, estimator._output_nodes], [labels[node] for node in estimator._output_nodes]
+        check = PredictiveCheckDisplay(outputs=outputs, means=means, noise_std=noise_std, node_names=nodes)
+        check.plot(_axes(7.6, 4.2), kind="residuals", level=_LEVEL)
         drawn["residuals"] = check.figure_
         return {name: None if figure is None else _encoded(figure) for name, figure in drawn.items()}, check
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -17,17 +18,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn_graphid import GraphPriorScore, LangevinSystemIdentifier, plotting
 
 RING = nx.to_numpy_array(nx.cycle_graph(4))
-HISTORY = {"training": [2.0, 1.0], "validation": [2.0, 1.5], "seconds": [1.0, 2.0]}
+HISTORY = {"training_loss": [2.0, 1.0], "validation_loss": [2.0, 1.5], "seconds": [1.0, 2.0]}
 LEVELS = {"level_losses": np.ones((5, 1)), "sigmas": [1.0]}
 TRACES = {"sigma": [1.0, 0.5], "log_likelihood": np.zeros((2, 2)), "theta": np.ones((2, 2, 2))}
 FRAME = pd.DataFrame({"method": ["a", "b"], "n_experiments": [1, 1], "edge_f1": [0.3, 0.7], "kind": ["x", "y"]})
 
 
-def compare(frame=FRAME, **given):
-    return plotting.ComparisonDisplay(frame=frame).plot(**given)
-
-
-# How each is drawn, and usual arguments.
 DRAWS = {
     "graph": (plotting.GraphDisplay.from_predictions, {"edge_probabilities": 0.8 * RING}),
     "adjacency": (plotting.AdjacencyDisplay.from_predictions, {"edge_probabilities": RIGHT, "known": KNOWN}),
@@ -35,21 +31,26 @@ DRAWS = {
         plotting.EdgeCalibrationDisplay.from_predictions,
         {"true_adjacency": RING, "edge_probabilities": 0.8 * RING},
     ),
-    "theta": (plotting.ThetaDisplay.from_samples, {"theta_samples": np.eye(4, 2)}),
+    "theta": (plotting.ThetaDisplay, {"theta_samples": np.eye(4, 2)}),
     "check": (
-        plotting.PredictiveCheckDisplay.from_predictions,
+        plotting.PredictiveCheckDisplay,
         {"outputs": np.eye(4, 2), "means": np.zeros((5, 4, 2)), "noise_std": 1.0},
     ),
-    "information": (plotting.InformationDisplay.from_information, {"information": [1.0, 2.0]}),
-    "trace": (plotting.TraceDisplay.from_diagnostics, {"diagnostics": TRACES}),
-    "training": (plotting.PriorTrainingDisplay.from_history, {"loss_history": HISTORY}),
-    "comparison": (compare, {}),
+    "information": (plotting.InformationDisplay, {"information": [1.0, 2.0]}),
+    "trace": (plotting.TraceDisplay, TRACES),
+    "training": (plotting.PriorTrainingDisplay, HISTORY),
+    "comparison": (plotting.ComparisonDisplay, {"frame": FRAME}),
 }
 
 
 def draw(display, **given):
-    function, usual = DRAWS[display]
-    return function(**{**usual, **given})
+    """Draw what is usual, but for what is given, to the constructor or to `plot`."""
+    make, arguments = DRAWS[display][0], {**DRAWS[display][1], **given}
+    if not isinstance(make, type):
+        return make(**arguments)
+    options = inspect.signature(make.plot).parameters
+    made = make(**{name: value for name, value in arguments.items() if name not in options})
+    return made.plot(**{name: value for name, value in arguments.items() if name in options})
 
 
 def refused(display, error, message, **given):
@@ -161,25 +162,17 @@ def test_names_of_nodes_are_as_many_as_nodes_and_in_order(display):
         ("theta", {"bins": "many"}, ValueError, "bins='many'; expected what numpy.histogram_bin_edges takes"),
         ("theta", {"bins": []}, ValueError, r"bins=\[\]; expected what"),
         ("theta", {"legend": None}, TypeError, "legend=None; expected True or False"),
-        ("trace", {"diagnostics": 3}, TypeError, "diagnostics is a int; expected a mapping with 'sigma'"),
-        ("trace", {"diagnostics": {**TRACES, "sigma": "high"}}, TypeError, r"diagnostics\['sigma'\] has the type <U4"),
-        ("trace", {"diagnostics": {**TRACES, "sigma": [1.0]}}, ValueError, r"\['sigma'\] .* \(1,\); expected \(2,\)"),
-        ("trace", {"diagnostics": {**TRACES, "theta": np.ones((2, 2))}}, ValueError, r"\['theta'\] has shape \(2, 2\)"),
-        ("trace", {"diagnostics": {**TRACES, "kernel": [0]}}, ValueError, r"'kernel'\] has .* \(1,\); expected \(2,\)"),
-        ("trace", {"diagnostics": {"theta": TRACES["theta"]}}, ValueError, "diagnostics has no 'log_likelihood'"),
+        ("trace", {"sigma": "high"}, TypeError, "sigma has the type <U4"),
+        ("trace", {"sigma": [1.0]}, ValueError, r"sigma has shape \(1,\); expected \(2,\)"),
+        ("trace", {"theta": np.ones((2, 2))}, ValueError, r"theta has .* \(2, 2\); expected \(n_chains, n_steps, n"),
+        ("trace", {"kernel": [0]}, ValueError, r"kernel has shape \(1,\); expected \(2,\)"),
+        ("trace", {"log_likelihood": [0.0, 1.0]}, ValueError, r"log_likelihood has .* \(2,\); expected \(2, 2\)"),
         ("trace", {"true_theta": np.zeros((2, 2))}, ValueError, r"true_theta has shape \(2, 2\); expected \(2,\)"),
         ("trace", {"parameter_names": 3}, TypeError, "parameter_names is a int; expected a sequence"),
         ("trace", {"chain_color": "no color"}, ValueError, "chain_color='no color'; expected a matplotlib color"),
-        ("training", {"loss_history": 3}, TypeError, "loss_history is a int; expected a mapping with 'training'"),
-        ("training", {"loss_history": {"training": [1.0]}}, ValueError, "loss_history has no 'validation'"),
-        ("training", {"loss_history": {name: [] for name in HISTORY}}, ValueError, "loss_history is empty"),
-        (
-            "training",
-            {"loss_history": {**HISTORY, "training": ["a"]}},
-            TypeError,
-            r"\['training'\] has the type",
-        ),
-        ("training", {"loss_history": {**HISTORY, "seconds": [1.0]}}, ValueError, r"'seconds'\] .*; expected \(2,\)"),
+        ("training", {"training_loss": []}, ValueError, r"training_loss has .*; expected \(n_epochs,\)"),
+        ("training", {"training_loss": ["a"]}, TypeError, "training_loss has the type"),
+        ("training", {"seconds": [1.0]}, ValueError, r"seconds has shape \(1,\); expected \(2,\)"),
         ("training", {"sigmas": 3}, ValueError, r"sigmas has shape \(\); expected \(n_levels,\)"),
         ("training", {"level_losses": np.ones((5, 2))}, ValueError, "level_losses is given without sigmas"),
         ("training", {**LEVELS, "sigmas": [1.0, 2.0]}, ValueError, r"level_losses has .*; expected \(n_graphs, 2\)"),
@@ -272,9 +265,9 @@ def test_estimators_that_lack_what_is_drawn(optimizer, prior):
 
 def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for display, (_, usual) in DRAWS.items():
+    for display in DRAWS:
         with pytest.raises(ImportError, match=r'Display needs matplotlib.*pip install "sklearn-graphid\[plot\]"'):
-            draw(display, **usual)
+            draw(display)
 
 
 def test_import_does_not_load_matplotlib():

@@ -28,12 +28,12 @@ def test_nodes_have_the_colours_of_their_bars(identifier):
 
 
 def test_bars_alone():
-    display = InformationDisplay.from_information([1.0, 3.0, 2.0], node_names=["a", "$b$", "c"], max_bars=2)
+    display = InformationDisplay(information=[1.0, 3.0, 2.0], node_names=["a", "$b$", "c"]).plot(max_bars=2)
     assert [label.get_text() for label in display.ax_[0].get_yticklabels()] == ["$b$", "c"]
     assert display.ax_[0].get_ylabel() == "node (2 of 3)"
     assert display.graph_ is None
     assert len(display.ax_) == 1
-    same = InformationDisplay.from_information([1.0, 1.0])
+    same = InformationDisplay(information=[1.0, 1.0]).plot()
     assert len({bar.get_facecolor() for bar in same.bars_}) == 1
 
 

@@ -105,9 +105,11 @@ def test_parameters_are_mathematics_only_where_they_are_numbered_letters():
     labels = {"theta": r"$\theta$", "theta_12": r"$\theta_{12}$", "a_1": "$a_{1}$"}
     as_they_are = {"rate_x": "rate_x", r"$\frac{$ $x_{": r"$\frac{$ $x_{", 3: "3", None: "None"}
     names = [*labels, *as_they_are]
-    theta = saved(ThetaDisplay.from_samples(np.tile(np.arange(8.0)[:, None], len(names)), parameter_names=names))
+    theta = saved(
+        ThetaDisplay(theta_samples=np.tile(np.arange(8.0)[:, None], len(names)), parameter_names=names).plot()
+    )
     traces = {"sigma": [1.0, 0.5], "log_likelihood": np.zeros((2, 2)), "theta": np.ones((2, 2, len(names)))}
-    trace = saved(TraceDisplay.from_diagnostics(traces, parameter_names=names))
+    trace = saved(TraceDisplay(**traces, parameter_names=names).plot())
     for texts in ([panel.xaxis.label for panel in theta.ax_], [panel.yaxis.label for panel in trace.ax_[1:]]):
         assert [text.get_text() for text in texts] == [*labels.values(), *as_they_are.values()]
         assert [is_mathematics(text) for text in texts] == [True] * len(labels) + [False] * len(as_they_are)

@@ -84,10 +84,10 @@ def test_theta_has_a_panel_for_each_parameter(identifier):
     assert [text.get_text() for text in legend.get_texts()] == ["draws", "80 % interval", "estimate", "truth"]
 
 
-def test_theta_from_predictions_needs_draws_only():
+def test_theta_needs_draws_only():
     draws = np.random.default_rng(0).normal(size=(50, 2))
     figure, ax = plt.subplots()
-    display = ThetaDisplay.from_samples(draws, parameter_names=["rate", "b_1"], ax=ax)
+    display = ThetaDisplay(theta_samples=draws, parameter_names=["rate", "b_1"]).plot(ax)
     assert display.figure_ is figure
     assert [panel.get_xlabel() for panel in display.ax_] == ["rate", "$b_{1}$"]
     assert [len(panel.lines) for panel in display.ax_] == [1, 1]
@@ -99,7 +99,7 @@ def test_theta_from_predictions_needs_draws_only():
 def test_numbers_beneath_theta_are_apart(low, spread):
     draws = low + abs(low) * spread * np.linspace(0, 1, 50)
     _, panels = plt.subplots(1, 3, figsize=(8.7, 2.7), layout="constrained")  # those of a report
-    display = ThetaDisplay.from_samples(np.column_stack([draws] * 3), ax=panels, legend=False)
+    display = ThetaDisplay(theta_samples=np.column_stack([draws] * 3)).plot(panels, legend=False)
     display.figure_.canvas.draw()
     boxes = extents(display, [label for label in panels[1].get_xticklabels() if label.get_text()])
     assert len(boxes) > 1
@@ -108,7 +108,7 @@ def test_numbers_beneath_theta_are_apart(low, spread):
 
 
 def test_theta_of_one_parameter_is_wide_and_its_legend_inside():
-    display = ThetaDisplay.from_samples(np.arange(50.0)[:, None], theta=[25.0], true_theta=[20.0])
+    display = ThetaDisplay(theta_samples=np.arange(50.0)[:, None], theta=[25.0], true_theta=[20.0]).plot()
     width, height = display.figure_.get_size_inches()
     assert width > 1.4 * height
     (legend,) = display.figure_.legends
@@ -151,7 +151,7 @@ def test_trace_draws_chains_levels_and_truth(identifier):
 def test_trace_of_many_chains_has_a_band_that_holds_most_of_them(n_chains, has_band):
     values = np.random.default_rng(0).normal(size=(n_chains, 30))
     traces = {"sigma": np.ones(30), "log_likelihood": values, "theta": values[:, :, None]}
-    display = TraceDisplay.from_diagnostics(traces)
+    display = TraceDisplay(**traces).plot()
     assert len(display.bands_) == 2 * has_band
     for band in display.bands_:
         corners = band.get_paths()[0].vertices
@@ -169,7 +169,7 @@ def test_trace_of_many_chains_has_a_band_that_holds_most_of_them(n_chains, has_b
 @pytest.mark.parametrize("n_levels", [2, 3, 10, 11])
 def test_trace_leaves_the_finish_white(n_levels):
     annealing = np.linspace(0.9, 0.25, n_levels)
-    panel = TraceDisplay.from_diagnostics(traces_of(np.append(annealing, [1.0] * 20))).ax_[0]
+    panel = TraceDisplay(**traces_of(np.append(annealing, [1.0] * 20))).plot().ax_[0]
     stripes = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in panel.patches]
     assert stripes[-1] == (n_levels - 0.5, n_levels + 0.5)  # the level before
     assert len(stripes) == (n_levels + 1) // 2
@@ -183,7 +183,7 @@ def traces_of(sigma):
 @pytest.mark.parametrize("n_levels", [1, 6, 20, 100])
 def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finishing):
     annealing = np.linspace(0.9, 0.25, n_levels)
-    display = TraceDisplay.from_diagnostics(traces_of(np.append(annealing, [1.0] * n_finishing)))
+    display = TraceDisplay(**traces_of(np.append(annealing, [1.0] * n_finishing))).plot()
     labels = display.sigma_ax_.get_xticklabels()
     assert labels[-1].get_text() == "finish, at 1"
     assert labels[-1].get_position()[0] == n_levels + (n_finishing + 1) / 2
@@ -196,21 +196,21 @@ def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finis
 
 @pytest.mark.parametrize("sigma", [[1.0, 0.5, 0.25], [1.0, 0.25, 0.25, 0.25]])
 def test_trace_without_a_finish_names_none(sigma):
-    display = TraceDisplay.from_diagnostics(traces_of(sigma))
+    display = TraceDisplay(**traces_of(sigma)).plot()
     labels = [label.get_text() for label in display.sigma_ax_.get_xticklabels()]
     assert labels == [f"{level:.2g}" for level in dict.fromkeys(sigma)]
     assert not any(line.get_linestyle() == ":" for panel in display.ax_ for line in panel.lines)
 
 
 def test_trace_without_annealing_shows_no_level():
-    display = TraceDisplay.from_diagnostics(traces_of([0.5] * 20))
+    display = TraceDisplay(**traces_of([0.5] * 20)).plot()
     assert not display.sigma_ax_.get_xticklabels()
     assert display.sigma_ax_.get_xlabel() == ""
 
 
 @pytest.mark.parametrize("n_steps", [2, 20, 30, 50])
 def test_trace_counts_steps_in_whole_numbers(n_steps):
-    display = TraceDisplay.from_diagnostics(traces_of([0.5] * n_steps))
+    display = TraceDisplay(**traces_of([0.5] * n_steps)).plot()
     display.figure_.canvas.draw()
     assert all(
         label.get_text().isdigit() for label in display.ax_[-1].get_xticklabels() if label.get_text()[0] != "\u2212"
@@ -236,7 +236,7 @@ def borders_of(display):
     ],
 )
 def test_trace_knows_the_finish_by_its_kernel(sigma, kernel, border, labels):
-    display = TraceDisplay.from_diagnostics({**traces_of(sigma), "kernel": kernel})
+    display = TraceDisplay(**traces_of(sigma), kernel=kernel).plot()
     assert borders_of(display) == ([] if border is None else [border])
     assert [label.get_text() for label in display.sigma_ax_.get_xticklabels()] == labels
 
@@ -249,7 +249,7 @@ def test_trace_of_an_identifier_divides_the_steps_by_kernel(identifier):
 
 
 def test_trace_legend_is_beneath_the_chains():
-    display = TraceDisplay.from_diagnostics(traces_of([1.0, 0.5, 1.0, 1.0]), true_theta=[1.2])
+    display = TraceDisplay(**traces_of([1.0, 0.5, 1.0, 1.0]), true_theta=[1.2]).plot()
     panel = display.ax_[-1]
     legend, frame, scale = extents(display, [panel.get_legend(), panel, panel.xaxis.label])
     assert legend_texts(panel) == ["2 chains", "median", "truth"]
@@ -257,10 +257,10 @@ def test_trace_legend_is_beneath_the_chains():
     assert not overlap(legend, scale)
 
 
-def test_trace_from_predictions_into_given_panels():
+def test_trace_into_given_panels():
     traces = {"sigma": [1.0, 1.0, 0.5], "log_likelihood": np.zeros((2, 3)), "theta": np.ones((2, 3, 1))}
     _, axes = plt.subplots(2, 1)
-    display = TraceDisplay.from_diagnostics(traces, ax=axes)
+    display = TraceDisplay(**traces).plot(axes)
     assert list(display.ax_) == list(axes)
     assert [text.get_text() for text in axes[-1].get_legend().get_texts()] == ["2 chains", "median"]
 

@@ -23,13 +23,18 @@ LEVELS = RNG.uniform(0.3, 2.0, size=(5, 4))
 OUTPUTS = RNG.normal(size=(7, 4))
 
 
+def check(outputs, means, noise_std, node_names=None, **options):
+    display = PredictiveCheckDisplay(outputs=outputs, means=means, noise_std=noise_std, node_names=node_names)
+    return display.plot(**options)
+
+
 # Numbers
 
 
 def test_one_answer_has_the_band_of_the_noise():
     mean, levels = MEANS[0], LEVELS[0]
     outputs = mean + levels * np.linspace(-40, 40, 28).reshape(7, 4)  # far beyond where probabilities are 0 and 1
-    display = PredictiveCheckDisplay.from_predictions(outputs, mean, levels, level=0.8)
+    display = check(outputs, mean, levels, level=0.8)
     np.testing.assert_allclose(display.residuals_, (outputs - mean) / levels, rtol=1e-6, atol=1e-9)
     half = stats.norm.ppf(0.9) * levels
     np.testing.assert_allclose(display.lower_, mean - half, rtol=1e-9)
@@ -38,7 +43,7 @@ def test_one_answer_has_the_band_of_the_noise():
 
 
 def test_bands_and_residuals_are_those_of_the_mixture():
-    display = PredictiveCheckDisplay.from_predictions(OUTPUTS, MEANS, LEVELS)
+    display = check(OUTPUTS, MEANS, LEVELS)
     for experiment, node in [(0, 0), (3, 2), (6, 3)]:
 
         def below(value, parts=(MEANS[:, experiment, node], LEVELS[:, node])):
@@ -56,7 +61,7 @@ def test_outputs_from_the_draws_themselves_have_normal_residuals_and_the_coverag
     chosen = RNG.integers(20, size=(100, 30))
     rows, columns = np.indices(chosen.shape)
     outputs = RNG.normal(means[chosen, rows, columns], levels[chosen, columns])
-    display = PredictiveCheckDisplay.from_predictions(outputs, means, levels)
+    display = check(outputs, means, levels)
     # Both alarm by chance once in ten thousand seeds.
     assert stats.kstest(display.residuals_.ravel(), "norm").pvalue > 1e-4
     low, high = stats.binom.ppf([5e-5, 1 - 5e-5], outputs.size, 0.1) / outputs.size
@@ -70,7 +75,7 @@ def test_shares_count_what_was_measured():
     outputs[5:8, 0] = 10.0  # 3 of 15
     outputs[:, 1] = np.nan
     outputs[:9, 2] = -10.0  # 9 of 20, of which one in ten is expected
-    display = PredictiveCheckDisplay.from_predictions(outputs, np.zeros((20, 3)), 1.0)
+    display = check(outputs, np.zeros((20, 3)), 1.0)
     np.testing.assert_allclose(display.share_outside_, [0.2, np.nan, 0.45])
     assert display.total_share_outside_ == pytest.approx(12 / 35)
     # P(at least 3 of 15) is 0.18 and P(at least 9 of 20) 7e-5, by scipy and by any table.
@@ -169,7 +174,7 @@ def test_outputs_at_some_nodes(system):
 def test_points_outside_are_crosses_and_far_ones_arrows():
     outputs = np.zeros((10, 2))
     outputs[0, 0], outputs[1, 1], outputs[2, 1] = 2.0, -30.0, 30.0
-    display = PredictiveCheckDisplay.from_predictions(outputs, np.zeros((10, 2)), 1.0, kind="residuals")
+    display = check(outputs, np.zeros((10, 2)), 1.0, kind="residuals")
     (panel,) = display.ax_
     points, crosses, up, down = panel.collections
     assert [len(some.get_offsets()) for some in (points, crosses, up, down)] == [17, 1, 1, 1]
@@ -181,7 +186,7 @@ def test_points_outside_are_crosses_and_far_ones_arrows():
 
 
 def test_outputs_stand_in_the_order_of_the_prediction_within_their_bands():
-    display = PredictiveCheckDisplay.from_predictions(OUTPUTS, MEANS, LEVELS, kind="outputs", nodes=[2])
+    display = check(OUTPUTS, MEANS, LEVELS, kind="outputs", nodes=[2])
     (panel,) = display.ax_
     assert display.shares_ax_ is None
     points = np.concatenate([some.get_offsets() for some in panel.collections if len(some.get_offsets()) > 1])
@@ -192,7 +197,7 @@ def test_outputs_stand_in_the_order_of_the_prediction_within_their_bands():
 def test_of_many_nodes_those_with_the_largest_residuals_are_drawn():
     outputs = RNG.normal(size=(10, 30))
     outputs[:, [3, 17, 28]] *= 20
-    display = PredictiveCheckDisplay.from_predictions(outputs, np.zeros((10, 30)), 1.0)
+    display = check(outputs, np.zeros((10, 30)), 1.0)
     shown = [label.get_text() for label in display.ax_[0].get_xticklabels()]
     assert len(shown) == 12
     assert {"3", "17", "28"} <= set(shown)
@@ -205,7 +210,7 @@ def test_names_do_not_run_into_one_another(n_nodes, name):
     outputs = np.zeros((5, n_nodes))
     outputs[:, -1] = 9.0
     names = [name.format(node) for node in range(n_nodes)]
-    display = PredictiveCheckDisplay.from_predictions(outputs, np.zeros((5, n_nodes)), 1.0, node_names=names)
+    display = check(outputs, np.zeros((5, n_nodes)), 1.0, node_names=names)
     display.figure_.canvas.draw()
     frame = display.figure_.bbox
     for axes in (display.ax_[0], display.shares_ax_):
@@ -220,14 +225,14 @@ def test_names_do_not_run_into_one_another(n_nodes, name):
 
 def test_given_axes_are_used():
     figure, axes = plt.subplots(2, 1)
-    display = PredictiveCheckDisplay.from_predictions(OUTPUTS, MEANS, LEVELS, ax=axes)
+    display = check(OUTPUTS, MEANS, LEVELS, ax=axes)
     assert list(display.ax_) == list(axes)
     assert display.figure_ is figure
-    one = PredictiveCheckDisplay.from_predictions(OUTPUTS, MEANS, LEVELS, kind="residuals", ax=plt.figure().subplots())
+    one = check(OUTPUTS, MEANS, LEVELS, kind="residuals", ax=plt.figure().subplots())
     assert len(one.ax_) == 1
 
 
 def test_outputs_without_noise_are_drawn():
-    display = PredictiveCheckDisplay.from_predictions(MEANS[0], MEANS[0], 0.0)
+    display = check(MEANS[0], MEANS[0], 0.0)
     np.testing.assert_array_equal(display.residuals_, np.zeros((7, 4)))
     assert display.total_share_outside_ == 0

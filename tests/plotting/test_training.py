@@ -29,10 +29,10 @@ def test_training_compares_with_a_guess_by_density(prior, small_graphs):
     np.testing.assert_allclose(display.baseline_line_.get_data(), [prior.sigmas_, expected])
     assert display.share_left_ == pytest.approx(display.level_losses.sum() / display.baseline_losses.sum())
     assert "guess by density" in display.ax_[1].get_title()
-    history = {"training": [2.0], "validation": [2.0], "seconds": [1.0]}
+    history = {"training_loss": [2.0], "validation_loss": [2.0], "seconds": [1.0]}
     levels = {"sigmas": [1.0, 0.5], "level_losses": [[1.0, 0.5]]}
     told = [
-        PriorTrainingDisplay.from_history(history, **levels, baseline_losses=[[scale, scale]]).ax_[1].get_title()
+        PriorTrainingDisplay(**history, **levels, baseline_losses=[[scale, scale]]).plot().ax_[1].get_title()
         for scale in (1.5, 0.5)
     ]
     assert told[0].endswith("leaves 50 % of the loss of a guess by density")
@@ -57,8 +57,8 @@ def test_the_guess_by_density_is_the_closed_form_priors(density, sigma, architec
 
 
 def test_training_over_epochs_without_validation():
-    history = {"training": [3.0, 2.0, 1.0], "validation": [np.nan] * 3, "seconds": [5.0, 9.0, 14.0]}
-    display = PriorTrainingDisplay.from_history(history, time_axis="epochs")
+    history = {"training_loss": [3.0, 2.0, 1.0], "validation_loss": [np.nan] * 3, "seconds": [5.0, 9.0, 14.0]}
+    display = PriorTrainingDisplay(**history).plot(time_axis="epochs")
     np.testing.assert_array_equal(display.training_line_.get_xdata(), [1, 2, 3])
     assert display.validation_line_ is None
     assert display.level_line_ is None
