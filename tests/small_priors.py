@@ -17,7 +17,8 @@ def small_grids(n_graphs: int = 10, seed: int = 0) -> list[np.ndarray]:
 
 
 def quick(**changes: Any) -> GraphPriorScore:
-    return GraphPriorScore(**{"n_levels": 3, "max_epochs": 2, "random_state": 0, **changes})
+    sizes = {"width": 4, "n_blocks": 2}
+    return GraphPriorScore(**{"n_levels": 3, "max_epochs": 2, "random_state": 0, **sizes, **changes})
 
 
 def same_weights(first: GraphPriorScore, second: GraphPriorScore) -> bool:

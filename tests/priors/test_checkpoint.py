@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_priors import small_grids
+from small_priors import quick, small_grids
 
 import sklearn_graphid
 from sklearn_graphid import GraphPriorScore
@@ -20,8 +20,7 @@ from sklearn_graphid.priors._files import CHECKPOINT, PRIOR, read_arrays, write_
 
 
 def make_prior(path: Path | None, **changes: Any) -> GraphPriorScore:
-    settings = {"n_levels": 2, "max_epochs": 4, "random_state": 0, "checkpoint_path": path}
-    return GraphPriorScore(**{**settings, **changes})
+    return quick(**{"n_levels": 2, "max_epochs": 4, "checkpoint_path": path, **changes})
 
 
 class CrashError(Exception):
@@ -108,7 +107,8 @@ def dying_sync(file):
 
 _training._set_gradients, os.fsync = dying_step, dying_sync
 graphs = make_grid_graphs(10, min_nodes=9, max_nodes=12, min_side=3, max_side=4, random_state=0)
-GraphPriorScore(n_levels=2, max_epochs=4, random_state=0, checkpoint_path=sys.argv[1]).fit(graphs)
+settings = {"width": 4, "n_blocks": 2, "n_levels": 2, "max_epochs": 4, "random_state": 0}
+GraphPriorScore(checkpoint_path=sys.argv[1], **settings).fit(graphs)
 """
 
 

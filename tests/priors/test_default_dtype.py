@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from small_priors import small_grids
+from small_priors import quick, small_grids
 
 from sklearn_graphid import GraphPriorScore, KnownEdges, LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
@@ -23,7 +23,7 @@ def usual(request) -> GraphPriorScore:
 
 
 def train(architecture: str) -> GraphPriorScore:
-    return GraphPriorScore(architecture, n_levels=3, max_epochs=1, random_state=0).fit(GRAPHS)
+    return quick(architecture=architecture, max_epochs=1).fit(GRAPHS)
 
 
 @pytest.fixture
@@ -64,9 +64,7 @@ def test_files_load_and_answer_the_same(usual, tmp_path: Path, request):
 
 @pytest.mark.usefixtures("_double")
 def test_training_goes_on_from_a_checkpoint(usual, tmp_path: Path, monkeypatch):
-    prior = GraphPriorScore(
-        usual.architecture, n_levels=3, max_epochs=1, random_state=0, checkpoint_path=tmp_path / "training"
-    )
+    prior = quick(architecture=usual.architecture, max_epochs=1, checkpoint_path=tmp_path / "training")
     with monkeypatch.context() as patch:
         patch.setattr(GraphPriorScore, "_calibrate", None)  # the call is a TypeError, when the training is over
         with pytest.raises(TypeError):

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from small_priors import Malicious, small_grids
+from small_priors import Malicious, quick, small_grids
 
 from sklearn_graphid import GraphPriorScore
 from sklearn_graphid._utils._torch import torch_threads
@@ -28,7 +28,7 @@ skops = pytest.importorskip("skops.io")
 @pytest.fixture(scope="module", params=["ppgn", "edp-gnn"])
 def prior(request) -> GraphPriorScore:
     with torch_threads(1):
-        return GraphPriorScore(request.param, n_levels=3, max_epochs=1, random_state=0).fit(small_grids(6))
+        return quick(architecture=request.param, max_epochs=1).fit(small_grids(6))
 
 
 @pytest.fixture
