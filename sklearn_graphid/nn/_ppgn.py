@@ -20,19 +20,9 @@ from torch.autograd.function import once_differentiable
 
 __all__ = ["LOWEST_SIGMA", "NO_VALUE", "PPGN"]
 
-# Beyond this a pair's own log-odds are as good as certain; the clamp keeps float32 finite at small noise.
-_LARGEST_LOG_ODDS = 30.0
-# What other pairs say of a pair stays at half of this on graphs like those of the training. On graphs of another kind,
-# products of features can grow from block to block, until they overflow.
-_LARGEST_FROM_OTHERS = 60.0
 # Less noise than this is not trained for, as a pair's own value leaves nothing to learn; the network is told this much,
 # so that it need not extrapolate.
 LOWEST_SIGMA = 0.12
-# The density of a graph is a mean over its pairs, to which so many ordered pairs of the usual density are added.
-# Without noise a pair scatters by about this variance.
-_USUAL_PAIRS = 4.0
-_PAIR_VARIANCE = 0.1
-_LEAST_DENSITY = 0.005
 # What a pair holds of which nothing is known: it speaks neither for an edge nor against it.
 NO_VALUE = 0.5
 
@@ -95,8 +85,10 @@ class PPGN(nn.Module):
         `known` (as `noisy`, or one for all) is 1 where a pair carries no noise; None: nowhere.
         """
         own, others = self._log_odds_by_source(noisy, sigma, known)
-        # A number out of all proportion, or nan, says nothing; the pair's own value and the density then speak alone.
-        return own + torch.where(others.abs() <= _LARGEST_FROM_OTHERS, others, 0.0)
+        # On graphs like those of the training, others stay at half of this. On graphs of another kind, products of
+        # features can grow from block to block, until they overflow. A number out of all proportion, or nan, says
+        # nothing; the pair's own value and the density then speak alone.
+        return own + torch.where(others.abs() <= 60.0, others, 0.0)
 
     def raw_answer(self, noisy: Tensor, sigma: Tensor) -> Tensor:
         """Log-odds as they come, also where they are out of all proportion; they tell whether the weights work."""
@@ -110,7 +102,8 @@ class PPGN(nn.Module):
         off_diagonal = 1 - diagonal
         known = (torch.zeros_like(diagonal) if known is None else known * off_diagonal).expand_as(noisy)
         noise = [sigma.clamp_min(LOWEST_SIGMA).log(), known.mean((-2, -1))]
-        own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        # Beyond 30, log-odds are as good as certain; the clamp keeps float32 finite at small noise.
+        own = ((noisy - 0.5) / sigma[:, None, None] ** 2).clamp(-30.0, 30.0)
         if self.graph_context:
             noise.append(self._graph_density_logit(noisy, sigma, known))
             own = own + noise[-1][:, None, None]
@@ -133,13 +126,15 @@ class PPGN(nn.Module):
     def _graph_density_logit(self, noisy: Tensor, sigma: Tensor, known: Tensor) -> Tensor:
         """Log-odds of an edge anywhere in each graph, (graphs,), from its known pairs and its noisy ones."""
         # A noisy value tells as much less than a known one as its variance is larger. A value of one half is no
-        # measurement: callers put it where they know nothing, and noise never hits it exactly.
-        measured = 1 / (1 + sigma[:, None, None] ** 2 / _PAIR_VARIANCE) * (noisy != NO_VALUE)
+        # measurement: callers put it where they know nothing, and noise never hits it exactly. Without noise a pair
+        # scatters by a variance of about a tenth.
+        measured = 1 / (1 + sigma[:, None, None] ** 2 / 0.1) * (noisy != NO_VALUE)
         weight = torch.where(known > 0, 1.0, measured)
         weight = weight - torch.diag_embed(torch.diagonal(weight, dim1=-2, dim2=-1))
-        edges = (weight * noisy).sum((-2, -1)) + _USUAL_PAIRS * torch.sigmoid(self.density_logit)
-        density = edges / (weight.sum((-2, -1)) + _USUAL_PAIRS)
-        return torch.logit(density.clamp(_LEAST_DENSITY, 1 - _LEAST_DENSITY))
+        n_usual = 4.0  # ordered pairs of the usual density that are added
+        edges = (weight * noisy).sum((-2, -1)) + n_usual * torch.sigmoid(self.density_logit)
+        density = edges / (weight.sum((-2, -1)) + n_usual)
+        return torch.logit(density.clamp(0.005, 1 - 0.005))
 
     def denoise(self, noisy: Tensor, sigma: Tensor, known: Tensor | None = None) -> Tensor:
         """E[a | noisy]: the probability of every edge, with a zero diagonal; known pairs keep their value."""

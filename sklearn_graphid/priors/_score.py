@@ -246,16 +246,6 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
 
         The pass has its own learning rate schedule, from `learning_rate` to zero, and no graphs are held out.
         `surprise` then compares with these graphs only, so pass a dozen or more.
-
-        Parameters
-        ----------
-        graphs, y : as in `fit`
-            The graphs of this pass; y is ignored.
-
-        Returns
-        -------
-        self
-            The fitted prior.
         """
         return self._train(graphs, y, True, None, max_epochs=1, patience=None, validation_fraction=0.0)
 
@@ -564,36 +554,12 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
         return np.asarray(losses.double().numpy())
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Get the names of the columns of `transform`.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str
-            One name for each annealing level.
-        """
+        """Get the names of the columns of `transform`, one for each annealing level; `input_features` is ignored."""
         check_is_fitted(self, "weights_")
         return np.array([f"denoising_loss_{sigma:.4g}" for sigma in self.sigmas_], dtype=object)
 
     def score(self, graphs: Any, y: Any = None) -> float:
-        """Compute how well the prior denoises these graphs.
-
-        Parameters
-        ----------
-        graphs : list of arrays, sparse matrices or networkx graphs
-            The graphs to evaluate.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        float
-            The negative mean denoising loss; higher is better.
-        """
+        """Compute the negative mean of `transform` for these graphs; higher is better, and `y` is ignored."""
         return -float(self.transform(graphs).mean())
 
     def sample(self, n_samples: int = 1, n_nodes: int | None = None, random_state: Any = None) -> list[FloatArray]:
@@ -667,30 +633,13 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
     # Files.
 
     def save(self, path: str | Path) -> None:
-        """Write the prior to a safetensors file.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file. An existing one is replaced.
-        """
+        """Write the prior to a safetensors file, which replaces an existing one."""
         check_is_fitted(self, "weights_")
         write_arrays(path, PRIOR, self.weights_, prior_facts(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a prior that `save` wrote. Nothing in the file is executed.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        GraphPriorScore
-            The fitted prior.
-        """
+        """Read a fitted prior from a file that `save` wrote. Nothing in the file is executed."""
         weights, facts = read_arrays(path, PRIOR)
         with refusing(path, "prior"):
             parameters, fitted = fitted_from_facts(facts)
@@ -702,17 +651,9 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
 
     @classmethod
     def from_edpgnn_checkpoint(cls, path: str | Path) -> Self:
-        """Read a checkpoint of the published EDP-GNN implementation. Nothing in the file is executed.
+        """Read a ".pth" checkpoint of the published EDP-GNN implementation. Nothing in the file is executed.
 
-        Parameters
-        ----------
-        path : str or Path
-            A ".pth" file.
-
-        Returns
-        -------
-        GraphPriorScore
-            A fitted prior with `architecture="edp-gnn"`. The size of its training graphs is not on record.
+        The fitted prior has `architecture="edp-gnn"`, and no record of the sizes of its training graphs.
         """
         settings, weights = read_edpgnn_checkpoint(path)
         sigmas = settings["sigmas"]
