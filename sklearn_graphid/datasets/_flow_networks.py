@@ -128,16 +128,32 @@ def make_power_grid(
     ((5, 14), 20, 'bus 0')
     """
     require("pandapower", "make_power_grid")
+    import pandapower
+
     if not isinstance(flow, str) or flow not in ("dc", "ac"):
         raise ValueError(f"flow={flow!r}; expected 'dc' or 'ac'.")
     _check_options(n_experiments, noise, input_scale, as_frame)
     net = _load_grid(case)
     random = check_random_state(random_state)
+    runs, n_redrawn = [], 0
     with _quiet_pandapower():
         grid = _PowerGrid(net, flow)
-        inputs, outputs, n_redrawn = _draw_power_flows(grid, n_experiments, input_scale, random)
+        largest, n_free = input_scale * grid.mean_load, len(grid.feeds)
+        for row in random.uniform(-largest, largest, size=(n_experiments, n_free)):
+            for _ in range(10):
+                try:
+                    runs.append(grid.run(row))
+                    break
+                except pandapower.LoadflowNotConverged:
+                    row, n_redrawn = random.uniform(-largest, largest, size=n_free), n_redrawn + 1
+            else:
+                raise ValueError(
+                    f"input_scale={input_scale!r}: the power flow did not converge for 10 draws of the inputs; "
+                    f"expected a smaller input_scale."
+                )
+    inputs, outputs = (np.array(parts) for parts in zip(*runs, strict=True))
     more = {"base_mva": float(net.sn_mva), "n_redrawn": n_redrawn}
-    return _measured_bunch(grid.network, inputs, outputs, noise, as_frame, random, **more)
+    return _measured_bunch(grid.network, inputs / net.sn_mva, outputs, noise, as_frame, random, **more)
 
 
 def _load_grid(case: Any) -> Any:
@@ -252,31 +268,6 @@ def _read_grid(net: Any) -> tuple[_FlowNetwork, list[list[int]]]:
     return _FlowNetwork(names, weights[np.ix_(is_bus, is_bus)] + 0.0, ground, positions), buses
 
 
-def _draw_power_flows(
-    grid: _PowerGrid, n_experiments: int, input_scale: float, random: np.random.RandomState
-) -> tuple[FloatArray, FloatArray, int]:
-    """Inputs in per unit and outputs in radians (experiments, nodes), and how many inputs were drawn anew."""
-    import pandapower
-
-    largest, n_free = input_scale * grid.mean_load, len(grid.feeds)
-    drawn = random.uniform(-largest, largest, size=(n_experiments, n_free))
-    runs, n_redrawn = [], 0
-    for row in drawn:
-        for _ in range(10):
-            try:
-                runs.append(grid.run(row))
-                break
-            except pandapower.LoadflowNotConverged:
-                row, n_redrawn = random.uniform(-largest, largest, size=n_free), n_redrawn + 1
-        else:
-            raise ValueError(
-                f"input_scale={input_scale!r}: the power flow did not converge for 10 draws of the inputs; "
-                f"expected a smaller input_scale."
-            )
-    inputs, outputs = (np.array(parts) for parts in zip(*runs, strict=True))
-    return inputs / grid.net.sn_mva, outputs, n_redrawn
-
-
 def make_water_network(
     network: Any = "Net2",
     n_experiments: int = 50,
@@ -297,17 +288,13 @@ def make_water_network(
     network : str or wntr.network.WaterNetworkModel, default="Net2"
         One of the networks that come with wntr, such as "Net1", "Net2" or "Net3", or one of your own, which is not
         modified.
-    n_experiments : int, default=50
-        Number of experiments to simulate.
-    noise : float, default=0.01
-        Standard deviation of the noise of Y at every node, relative to the root mean square of the outputs without it.
+    n_experiments, noise : as in `make_power_grid`
+        Number of experiments to simulate, and the noise of Y relative to the outputs.
     input_scale : float, default=0.1
         Inputs are uniform between minus and plus this value, in units of the mean demand of a junction in the base
         case. Large inputs make the process less linear.
-    as_frame : bool, default=False
-        Whether to return X, Y, adjacency and weights as pandas.DataFrame with the names of the nodes.
-    random_state : int, RandomState instance or None, default=None
-        Seed of inputs and noise.
+    as_frame, random_state : as in `make_power_grid`
+        Whether to return frames, and the seed of inputs and noise.
 
     Returns
     -------
