@@ -320,7 +320,7 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
             weights = weight_matrices(final.entries, graph)
         data = experiments.inputs, experiments.outputs, experiments.known, experiments.filter
         precise = Problem.from_numpy(*data, device, torch.float64)
-        refit = refit_theta(precise, adjacency if weights is None else weights, final.theta, noise_std=None)
+        refit, error = refit_theta(precise, adjacency if weights is None else weights, final.theta, noise_std=None)
         has_stopped_early = self.tol > 0 and n_iter == self.max_iter
         result = Identification(
             edge_probabilities=known.fill(probabilities),
@@ -331,8 +331,8 @@ class AdamSystemIdentifier(BaseSystemIdentifier):
             weights=weights,
             findings=(Finding.trouble(_NOT_CONVERGED, category=ConvergenceWarning),) if has_stopped_early else (),
             further={
-                "theta_refitted_": refit.theta,
-                "theta_standard_error_": refit.standard_error,
+                "theta_refitted_": refit,
+                "theta_standard_error_": error,
                 "n_iter_": n_iter,
             },
         )

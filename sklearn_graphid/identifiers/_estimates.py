@@ -26,7 +26,6 @@ __all__ = [
     "SLABS",
     "FitFollower",
     "NoiseLevels",
-    "ThetaRefit",
     "central_interval",
     "check_edge_weights",
     "free_pairs",
@@ -56,18 +55,13 @@ PER_NODE = "per-node"
 _SMALLEST_LEVEL = 0.01
 
 
-class ThetaRefit(NamedTuple):
-    """Maximum-likelihood theta on a graph."""
+def refit_theta(
+    problem: Problem, adjacency: FloatArray, theta: FloatArray, noise_std: float | None
+) -> tuple[FloatArray, FloatArray]:
+    """Maximum-likelihood theta on one graph, from a start and in double precision, and its linearised standard errors.
 
-    theta: FloatArray  # (parameters,)
-    # (parameters,), infinite where the data do not determine the parameter, and zero where it is fixed
-    standard_error: FloatArray
-
-
-def refit_theta(problem: Problem, adjacency: FloatArray, theta: FloatArray, noise_std: float | None) -> ThetaRefit:
-    """Fit theta on one graph by least squares, from a start and in double precision.
-
-    `noise_std=None` estimates the noise from the residuals. Standard errors are linearised.
+    Errors are infinite where the data do not determine a parameter, and zero where it is fixed. `noise_std=None`
+    estimates the noise from the residuals.
     """
     graph = torch.tensor(adjacency, dtype=torch.float64, device=problem.inputs.device)[None]
     start = torch.tensor(theta, dtype=torch.float64, device=problem.inputs.device)[None]
@@ -86,7 +80,7 @@ def refit_theta(problem: Problem, adjacency: FloatArray, theta: FloatArray, nois
     # A comparison with nan is False, so that what cannot be computed counts as not determined.
     is_determined = (inflation >= 0.5) & (inflation < _LARGEST_INFLATION) & np.isfinite(variance)
     error = np.where(is_determined, np.sqrt(np.where(is_determined, unscaled * variance, 1.0)), np.inf)
-    return ThetaRefit(fitted.theta[0].cpu().numpy(), np.where(is_free, error, 0.0))
+    return fitted.theta[0].cpu().numpy(), np.where(is_free, error, 0.0)
 
 
 def central_interval(draws: FloatArray, level: Any) -> FloatArray:

@@ -76,12 +76,12 @@ def result_of(batches: Sequence[ChainDraws], task: SamplingTask, point_estimate:
     if task.has_strengths:
         weights, spread = summarize_weights(draws.pooled(draws.strengths), known, adjacency)
         weights = weights if strengths is None else weight_matrices(strengths, known)
-    refit = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
+    refit, error = refit_theta(task.problem(torch.float64), weights, theta, task.noise.common)
     # Mean strengths and the mean of theta do not go together where only their product matters.
     if point_estimate == "best" or (task.has_strengths and strengths is None):
-        theta = refit.theta
+        theta = refit
 
-    quality, furthest = assess_fit(task, matrix, weights, refit.theta, draws)
+    quality, furthest = assess_fit(task, matrix, weights, refit, draws)
     diagnostics = diagnose(draws, known, n_diverged, n_stuck) | quality
     if task.has_strengths:
         diagnostics["misfit"] = task.noise.misfit
@@ -109,8 +109,8 @@ def result_of(batches: Sequence[ChainDraws], task: SamplingTask, point_estimate:
         weights_std=spread,
         findings=tuple(findings),
         further={
-            "theta_refitted_": refit.theta,
-            "theta_standard_error_": refit.standard_error,
+            "theta_refitted_": refit,
+            "theta_standard_error_": error,
             "theta_samples_": theta_samples,
             "theta_std_": theta_samples.std(0),
             "noise_std_samples_": noise,
@@ -341,7 +341,7 @@ def _check(
     known = _without(explained.experiments.known, likely_wrong)
     task = replace(explained, experiments=replace(explained.experiments, known=known), noise=task.noise)
     problem = task.without_copies().problem(torch.float64)
-    theta = refit_theta(problem, weights, draws.theta[best], None).theta
+    theta, _ = refit_theta(problem, weights, draws.theta[best], None)
     with torch.no_grad(), torch_threads(1):
         misfit = misfit_of(problem, problem.gather(task.tensor(weights)), task.tensor(theta)).factor
     quality, furthest = assess_fit(task, graph, weights, theta)

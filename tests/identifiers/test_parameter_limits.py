@@ -21,9 +21,14 @@ NUMBERS = [
     (RobustFilterIdentifier("heat"), ["alpha", "commutation_penalty", "l1_penalty", "guess_penalty", "tol"]),
     (GraphicalLassoIdentifier("heat"), ["alpha"]),
     (SmoothSignalIdentifier("heat"), ["alpha", "beta"]),
-    (ADAM, ["learning_rate", "alpha", "tol"]),
+    (ADAM, ["learning_rate", "alpha"]),
 ]
-COUNTS = [(RobustFilterIdentifier(), "max_iter"), (GraphicalLassoIdentifier(), "max_iter"), (ADAM, "max_iter")]
+COUNTS = [
+    (RobustFilterIdentifier(), "max_iter"),
+    (GraphicalLassoIdentifier(), "max_iter"),
+    (ADAM, "max_iter"),
+    (ADAM, "tol"),
+]
 EACH_NUMBER = [(identifier, name) for identifier, names in NUMBERS for name in names]
 EACH = [*EACH_NUMBER, *COUNTS, *((identifier, "threshold") for identifier, _ in NUMBERS)]
 # Smooth signals refuse small numbers, see test_vanishing_beta_is_refused.
