@@ -8,8 +8,7 @@ from __future__ import annotations
 from ._adjacency import AdjacencyDisplay
 from ._calibration import EdgeCalibrationDisplay
 from ._comparison import ComparisonDisplay
-from ._graph import GraphDisplay
-from ._information import InformationDisplay
+from ._graph import GraphDisplay, InformationDisplay
 from ._parameters import ThetaDisplay, TraceDisplay
 from ._predictive_check import PredictiveCheckDisplay
 from ._training import PriorTrainingDisplay

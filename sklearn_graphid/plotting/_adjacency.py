@@ -12,7 +12,7 @@ from sklearn.isotonic import isotonic_regression
 
 from .._utils._numbers import FloatArray, check_flag
 from ..graphs import EdgeSpace
-from ._base import BLACK, LITERAL, IdentifiedGraphDisplay, check_choice, check_names, drawable, label_sizes, panels_on
+from ._base import LITERAL, IdentifiedGraphDisplay, check_choice, check_names, drawable, label_sizes, panels_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,26 +53,29 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 
     Parameters
     ----------
-    edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge, shown in blue for unknown pairs.
-    adjacency : ndarray of shape (n_nodes, n_nodes)
-        The identified graph; its edges at unknown pairs are marked.
-    known : KnownEdges
-        The known pairs, shown in grey.
-    true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
+    edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        Probability of every edge, or zeros and ones.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        The known pairs: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
+        If None, nothing is known.
+    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        The identified graph. If None, its edges are the pairs whose probability is above one half.
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
         The true graph, to mark found, missed and false edges.
     node_names : sequence, default=None
         Names of the nodes. In a large matrix only nodes with an inferred or missed edge are named, those with the most
         probable edges first.
-    weights : ndarray of shape (n_nodes, n_nodes), default=None
-        Strengths of the edges.
+    weights : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        Strengths of the edges; entries of other pairs are ignored.
+    directed : bool or None, default=None
+        Whether the graph is directed. If None, as `known` is.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes with the matrix.
     figure_ : matplotlib Figure
-        Figure containing the axes.
+        Its figure.
     known_image_ : AxesImage
         The known pairs.
     probability_image_ : AxesImage or None
@@ -85,10 +88,6 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         The scale of the probabilities or strengths.
     node_order_ : ndarray of shape (n_nodes,)
         The node of each row.
-
-    See Also
-    --------
-    GraphDisplay : The same graph, drawn as nodes and edges.
 
     Examples
     --------
@@ -215,7 +214,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         self.marks_ = {}
         kinds = self._edges()
         if weights is not None:
-            negative = EdgeSpace.of_mask(weights < 0, self.known.directed)
+            negative = EdgeSpace.of_mask(weights < 0, self.directed)
             kinds = {"negative": np.column_stack(negative.ends()), **kinds}
         for kind, pairs in kinds.items():
             if kind not in _MARKS or not len(pairs):
@@ -225,14 +224,14 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
             smallest = 0.0 if is_decided else _SMALLEST_ERROR
             size = max(look.pop("share") * cell, smallest) ** 2
             label = f"{look.pop('label')} ({len(pairs)})"
-            cells = pairs if self.known.directed else np.concatenate([pairs, pairs[:, ::-1]])
+            cells = pairs if self.directed else np.concatenate([pairs, pairs[:, ::-1]])
             rows, columns = row_of_node[cells].T
             width = min(1.5, 0.12 * max(cell, smallest))
             mark = self.ax_.scatter(columns, rows, s=size, label=label, linewidth=width, zorder=3, **look)
             if is_decided and weights is not None:  # a weak edge is nearly white
-                mark.set(edgecolor=BLACK, linewidth=0.3 * width)
+                mark.set(edgecolor="black", linewidth=0.3 * width)
             if kind == "negative":
-                mark.set_path_effects([withStroke(linewidth=2 * width, foreground=BLACK)])
+                mark.set_path_effects([withStroke(linewidth=2 * width, foreground="black")])
             if kind == "missed":  # a ring lies on cells as dark as itself
                 mark.set_path_effects([withStroke(linewidth=2.5 * width, foreground="white")])
             self.marks_[kind] = mark
@@ -243,7 +242,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         return cell
 
     def _label_nodes(self, node_names: list[Any] | None) -> None:
-        if self.known.directed:
+        if self.directed:
             self.ax_.set(xlabel="from node", ylabel="to node")
         elif node_names is None:
             self.ax_.set(xlabel="node", ylabel="node")
@@ -295,7 +294,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        handles: list[Any] = [Patch(facecolor=_NO_EDGE, edgecolor=BLACK, linewidth=0.5, label="known absence")]
+        handles: list[Any] = [Patch(facecolor=_NO_EDGE, edgecolor="black", linewidth=0.5, label="known absence")]
         if self.known.values.any():
             colour = _KNOWN_EDGE if self.strength_image_ is None else _STRENGTHS[2]
             look: dict[str, Any] = {"edgecolor": _HATCH_COLOUR, "linewidth": 0, "label": "known edge"}

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLACK",
     "BLUE",
     "GREY",
     "LITERAL",
@@ -45,10 +44,8 @@ __all__ = [
     "check_look",
     "check_mapping",
     "check_names",
-    "check_optional_array",
     "check_text",
     "drawable",
-    "fitted_attributes",
     "label_sizes",
     "panel_beneath",
     "panels_on",
@@ -57,7 +54,6 @@ __all__ = [
 
 # The colours of Okabe and Ito, which remain distinct to colour-blind readers. In print without colour the two darker
 # ones differ from the greys but little from one another, so every use adds a line style or a marker.
-BLACK = "#000000"
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 PURPLE = "#CC79A7"
@@ -172,9 +168,17 @@ def label_sizes(labels: Sequence[str], font_size: float) -> FloatArray:
 
 
 def check_array(
-    values: Any, name: str, shape: tuple[int | str, ...], *, finite: bool = True, missing: bool = False
-) -> FloatArray:
+    values: Any,
+    name: str,
+    shape: tuple[int | str, ...],
+    *,
+    finite: bool = True,
+    missing: bool = False,
+    optional: bool = False,
+) -> Any:
     """Numbers of a shape, in which a word stands for any length; those that are `missing` may be nan, but not all."""
+    if values is None and optional:
+        return None
     check_numeric(values, name)
     array = np.ma.filled(np.ma.array(values, dtype=np.float64), np.nan)
     fits = [isinstance(length, str) or length == found for length, found in zip(shape, array.shape, strict=False)]
@@ -186,11 +190,6 @@ def check_array(
     if finite and not missing and not np.isfinite(array).all():
         raise ValueError(f"{name} holds {array[~np.isfinite(array)][0]}; expected finite numbers.")
     return array
-
-
-def check_optional_array(values: Any, name: str, shape: tuple[int | str, ...], **options: bool) -> FloatArray | None:
-    """None where it is None, else what `check_array` returns."""
-    return None if values is None else check_array(values, name, shape, **options)
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...], otherwise: str = "") -> None:
@@ -251,53 +250,73 @@ def check_names(names: Any, n_things: int, argument: str = "node_names", thing: 
     return listed
 
 
-def fitted_attributes(display: type[Display], estimator: Any, *names: str) -> tuple[Any, ...]:
-    """Read attributes of a fitted estimator, or say which one is missing."""
-    check_is_fitted(estimator)
-    missing = [name for name in names if not hasattr(estimator, name)]
-    if missing:
-        raise TypeError(
-            f"{type(estimator).__name__} has no {' and no '.join(missing)}, which {display.__name__} draws; expected "
-            f"an estimator that has {' and '.join(names)} after fit."
-        )
-    return tuple(getattr(estimator, name) for name in names)
-
-
 # Displays
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Display:
-    """Base class for displays: making one says how to get matplotlib where it is missing."""
+    """Base class for displays, of which the constructor checks the data, and `plot` draws them."""
 
     def __post_init__(self) -> None:
         require("matplotlib", type(self).__name__)
+
+    @classmethod
+    def _read(cls, estimator: Any, *names: str) -> tuple[Any, ...]:
+        """Attributes of a fitted estimator, or an error that says which one is missing."""
+        check_is_fitted(estimator)
+        missing = [name for name in names if not hasattr(estimator, name)]
+        if missing:
+            raise TypeError(
+                f"{type(estimator).__name__} has no {' and no '.join(missing)}, which {cls.__name__} draws; expected "
+                f"an estimator that has {' and '.join(names)} after fit."
+            )
+        return tuple(getattr(estimator, name) for name in names)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IdentifiedGraphDisplay(Display, ABC):
     """Base class for displays of an identified graph, made from an identifier or from edge probabilities."""
 
-    edge_probabilities: FloatArray
-    adjacency: FloatArray
-    known: KnownEdges
-    true_adjacency: FloatArray | None = None
+    edge_probabilities: Any
+    known: Any = None
+    adjacency: Any = None
+    true_adjacency: Any = None
     node_names: Any = None
-    weights: FloatArray | None = None
+    weights: Any = None
+    directed: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.directed = directed = is_directed(self.known, self.directed)
+        square = read_matrix(self.edge_probabilities, "edge_probabilities", directed=directed)
+        # What an identifier found is an array without names, in the order of what it was told was known.
+        nodes = Nodes(first_named(square.nodes, nodes_of_known(self.known)).names, "edge_probabilities")
+        n_nodes = len(as_square_array(square, "edge_probabilities"))
+        self.edge_probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities", directed=directed)
+        for name, read in (("adjacency", check_graph), ("true_adjacency", check_graph), ("weights", read_matrix)):
+            if getattr(self, name) is None:
+                continue
+            matrix = read(getattr(self, name), name, directed=directed)
+            if (n_given := len(as_square_array(matrix, name))) != n_nodes:
+                raise ValueError(
+                    f"{name} has {n_given} nodes but edge_probabilities has {n_nodes}; expected {n_nodes}."
+                )
+            setattr(self, name, matrix.in_order_of(nodes))
+        if self.adjacency is None:
+            self.adjacency = (self.edge_probabilities > 0.5).astype(float)
+        # A boolean array says where pairs are known; their values are then those of the graph itself.
+        self.known = KnownEdges.of_graph(self.known, NodeMatrix(self.adjacency, nodes), nodes, directed)
+        if self.weights is not None:
+            is_edge = self.adjacency == 1
+            for i, j in np.argwhere(is_edge & ~(np.isfinite(self.weights) & (self.weights != 0)))[:1]:
+                value = self.weights[i, j]
+                raise ValueError(f"weights[{i}, {j}] is {value:g}, but there is an edge; expected its strength.")
+            strengths = np.where(is_edge, self.weights, 0.0)
+            self.weights = check_graph(strengths, "weights", directed=directed, weighted=True).values
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, true_adjacency: Any = None, **plot_options: Any) -> Self:
-        """Draw the graph that an identifier found, with the strengths of edges if it has `weights_`.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            The identifier, such as a `LangevinSystemIdentifier`.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
+        """Draw the graph that an identifier found, with strengths if it has `weights_`; see `plot` for the options."""
         return cls._found_by(estimator, true_adjacency).plot(**plot_options)
 
     @classmethod
@@ -313,78 +332,23 @@ class IdentifiedGraphDisplay(Display, ABC):
         directed: bool | None = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw a graph that is given by its edge probabilities.
-
-        Parameters
-        ----------
-        edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
-            Probability of every edge, or zeros and ones.
-        known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
-            The known pairs: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True =
-            known). If None, nothing is known.
-        adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The identified graph. If None, its edges are the pairs whose probability is above one half.
-        true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            The true graph, to mark missed and false edges.
-        node_names : sequence, default=None
-            Names of the nodes.
-        weights : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
-            Strengths of the edges; entries of other pairs are ignored. If None, edges have no strengths.
-        directed : bool or None, default=None
-            Whether the graph is directed. If None, it is directed if `known` is a `KnownEdges` of a directed graph.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        checked = cls._checked(edge_probabilities, known, adjacency, true_adjacency, node_names, weights, directed)
-        return checked.plot(**plot_options)
+        """Draw a graph that is given by its edge probabilities; see the class and `plot` for the arguments."""
+        given = {"adjacency": adjacency, "true_adjacency": true_adjacency, "weights": weights, "directed": directed}
+        display = cls(edge_probabilities=edge_probabilities, known=known, node_names=node_names, **given)
+        return display.plot(**plot_options)
 
     @classmethod
     def _found_by(cls, estimator: Any, true_adjacency: Any = None) -> Self:
         attributes = ("edge_probabilities_", "adjacency_", "known_edges_")
-        probabilities, adjacency, known = fitted_attributes(cls, estimator, *attributes)
-        names = known.names and unless_numbers(known.names)
-        weights = getattr(estimator, "weights_", None)
-        return cls._checked(probabilities, known, adjacency, true_adjacency, names, weights)
-
-    @classmethod
-    def _checked(
-        cls,
-        edge_probabilities: Any,
-        known: Any,
-        adjacency: Any,
-        true_adjacency: Any,
-        node_names: Any,
-        weights: Any,
-        directed: bool | None = None,
-    ) -> Self:
-        directed = is_directed(known, directed)
-        square = read_matrix(edge_probabilities, "edge_probabilities", directed=directed)
-        # What an identifier found is an array without names, in the order of what it was told was known.
-        nodes = Nodes(first_named(square.nodes, nodes_of_known(known)).names, "edge_probabilities")
-        n_nodes = len(as_square_array(square, "edge_probabilities"))
-        probabilities = check_edge_probabilities(square, n_nodes, "edge_probabilities", directed=directed)
-        given: dict[str, FloatArray] = {}
-        for name, graph in (("adjacency", adjacency), ("true_adjacency", true_adjacency), ("weights", weights)):
-            if graph is None:
-                continue
-            read = read_matrix if name == "weights" else check_graph
-            matrix = read(graph, name, directed=directed)
-            if (n_given := len(as_square_array(matrix, name))) != n_nodes:
-                raise ValueError(
-                    f"{name} has {n_given} nodes but edge_probabilities has {n_nodes}; expected {n_nodes}."
-                )
-            given[name] = matrix.in_order_of(nodes)
-        decided = given.setdefault("adjacency", (probabilities > 0.5).astype(float))
-        # A boolean array says where pairs are known; their values are then those of the graph itself.
-        is_known = KnownEdges.of_graph(known, NodeMatrix(decided, nodes), nodes, directed)
-        if weights is not None:
-            is_odd = (decided == 1) & ~(np.isfinite(given["weights"]) & (given["weights"] != 0))
-            for i, j in np.argwhere(is_odd)[:1]:
-                value = given["weights"][i, j]
-                raise ValueError(f"weights[{i}, {j}] is {value:g}, but there is an edge; expected its strength.")
-            strengths = np.where(decided == 1, given["weights"], 0.0)
-            given["weights"] = check_graph(strengths, "weights", directed=directed, weighted=True).values
-        return cls(edge_probabilities=probabilities, known=is_known, node_names=node_names, **given)
+        probabilities, adjacency, known = cls._read(estimator, *attributes)
+        return cls(
+            edge_probabilities=probabilities,
+            known=known,
+            adjacency=adjacency,
+            true_adjacency=true_adjacency,
+            node_names=known.names and unless_numbers(known.names),
+            weights=getattr(estimator, "weights_", None),
+        )
 
     @abstractmethod
     def plot(self, *args: Any, **options: Any) -> Self:

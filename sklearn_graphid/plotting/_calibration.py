@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._utils._numbers import FloatArray, check_flag
 from ..metrics import edge_reliability_curve
-from ._base import BLUE, GREY, LITERAL, Display, check_look, check_text, fitted_attributes, panel_beneath, panels_on
+from ._base import BLUE, GREY, LITERAL, Display, check_look, check_text, panel_beneath, panels_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +42,10 @@ class EdgeCalibrationDisplay(Display):
         Mean distance from the diagonal over all pairs; the same as `metrics.edge_calibration_error`.
     ax_ : matplotlib Axes
         Axes with the curve.
+    figure_ : matplotlib Figure
+        Its figure.
     counts_ax_ : matplotlib Axes or None
         Axes with the counts, below the curve; None if they are not shown.
-    figure_ : matplotlib Figure
-        Figure containing the axes.
     line_ : Line2D
         The curve.
     intervals_ : LineCollection
@@ -90,9 +90,9 @@ class EdgeCalibrationDisplay(Display):
         Parameters
         ----------
         estimator : fitted identifier or list of these
-            The identifier, such as a `LangevinSystemIdentifier`. The pairs of several identifiers are pooled.
+            The identifier, or several, whose pairs are pooled.
         true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), or list of these
-            The true graph, or a list with one for each estimator.
+            The true graph, or one for each estimator.
         n_bins : int, default=10
             Number of bins.
         name : str, default=None
@@ -104,7 +104,7 @@ class EdgeCalibrationDisplay(Display):
         estimators = list(estimator) if is_list else [estimator]
         if not estimators:
             raise ValueError("estimator is an empty list; expected at least one fitted identifier.")
-        found = [fitted_attributes(cls, one, "edge_probabilities_", "known_edges_") for one in estimators]
+        found = [cls._read(one, "edge_probabilities_", "known_edges_") for one in estimators]
         probabilities, known = map(list, zip(*found, strict=True)) if is_list else found[0]
         plot_options["name"] = type(estimators[0]).__name__ if name is None else name
         return cls.from_predictions(true_adjacency, probabilities, known, n_bins=n_bins, **plot_options)

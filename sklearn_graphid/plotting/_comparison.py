@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .._utils._numbers import check_flag
-from ._base import BLACK, BLUE, GREY, LITERAL, ORANGE, PURPLE, VERMILLION, Display, drawable, label_sizes, panels_on
+from ._base import BLUE, GREY, LITERAL, ORANGE, PURPLE, VERMILLION, Display, drawable, label_sizes, panels_on
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ __all__ = ["ComparisonDisplay"]
 
 # Colour, marker and dashes all differ from one method to the next, and every second marker is hollow, so that two
 # methods are told apart in print without colour as well.
-_COLOURS = (BLUE, VERMILLION, BLACK, ORANGE, PURPLE, GREY)
+_COLOURS = (BLUE, VERMILLION, "black", ORANGE, PURPLE, GREY)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", ":", "-.")
 
@@ -49,11 +49,7 @@ class ComparisonDisplay(Display):
     ax_ : ndarray of matplotlib Axes
         One panel for each measure.
     figure_ : matplotlib Figure
-        Figure containing the panels.
-
-    See Also
-    --------
-    sklearn_graphid.compare_identifiers : Runs the estimators on the systems.
+        Its figure.
 
     Examples
     --------
@@ -67,6 +63,19 @@ class ComparisonDisplay(Display):
     """
 
     frame: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        import pandas as pd
+
+        super().__post_init__()
+        if not isinstance(self.frame, pd.DataFrame):
+            raise TypeError(
+                f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame with one row for each run."
+            )
+        if "method" not in self.frame:
+            raise ValueError(f"frame has the columns {list(self.frame.columns)}; expected 'method' among them.")
+        if self.frame.empty:
+            raise ValueError("frame has no rows; expected one for each run.")
 
     def plot(
         self,
@@ -94,9 +103,6 @@ class ComparisonDisplay(Display):
             Whether to show a legend of the methods.
         """
         check_flag(legend, "legend")
-        if not isinstance(by, str):
-            raise TypeError(f"by is a {type(by).__name__}; expected a column of the frame, as a str.")
-        self._check_frame()
         self._check_columns("by", [by])
         names = self._available() if measures is None else self._check_columns("measures", measures)
         table = self._means(by, names)
@@ -178,7 +184,7 @@ class ComparisonDisplay(Display):
             rows = table[table.index.get_level_values(0) == method].dropna(subset="mean")
             # Beside the colour, every second bar is hatched, as every second marker of a curve is hollow.
             look: dict[str, Any] = {"color": _COLOURS[index % len(_COLOURS)], "hatch": "///" if index % 2 else ""}
-            look |= {"alpha": 0.6, "edgecolor": "white", "linewidth": 0, "ecolor": BLACK, "capsize": 4}
+            look |= {"alpha": 0.6, "edgecolor": "white", "linewidth": 0, "ecolor": "black", "capsize": 4}
             error = np.nan_to_num(rows["standard_error"].to_numpy(float))
             panel.barh([index] * len(rows), rows["mean"].to_numpy(float), xerr=error, label=drawable(method), **look)
         panel.set_yticks(range(len(names)), [drawable(name) for name in names], **LITERAL)
@@ -200,18 +206,6 @@ class ComparisonDisplay(Display):
         for text in legend.get_texts():
             text.set(**LITERAL)
 
-    def _check_frame(self) -> None:
-        import pandas as pd
-
-        if not isinstance(self.frame, pd.DataFrame):
-            raise TypeError(
-                f"frame is a {type(self.frame).__name__}; expected a pandas DataFrame with one row for each run."
-            )
-        if "method" not in self.frame:
-            raise ValueError(f"frame has the columns {list(self.frame.columns)}; expected 'method' among them.")
-        if self.frame.empty:
-            raise ValueError("frame has no rows; expected one for each run.")
-
     def _check_columns(self, argument: str, names: Any) -> list[str]:
         """Check and return the columns that an argument names, at least one."""
         if isinstance(names, str) or not isinstance(names, Iterable):
@@ -220,8 +214,6 @@ class ComparisonDisplay(Display):
         if not columns:
             raise ValueError(f"{argument} is empty; expected at least one column of the frame.")
         for name in columns:
-            if not isinstance(name, str):
-                raise TypeError(f"{argument} holds a {type(name).__name__}; expected columns of the frame, as str.")
             if name not in self.frame:
                 expected = f"expected one of {list(self.frame.columns)}"
                 raise ValueError(f"{argument} does not fit: frame has no column {name!r}; {expected}.")

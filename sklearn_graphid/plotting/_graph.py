@@ -1,22 +1,23 @@
-"""Display of the graph as nodes and edges."""
+"""Displays of the graph as nodes and edges, and of the information expected from an input at each node."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from .._utils._numbers import FloatArray, check_flag, check_integer, check_number
 from ._base import (
-    BLACK,
     BLUE,
     GREY,
     LITERAL,
     PALE_GREY,
     PURPLE,
     VERMILLION,
+    Display,
     IdentifiedGraphDisplay,
     Pairs,
     check_array,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection
     from matplotlib.colorbar import Colorbar
 
-__all__ = ["GraphDisplay"]
+__all__ = ["GraphDisplay", "InformationDisplay"]
 
 # How each kind of edge looks, from the bottom of the picture to its top. Where the width is None, the probability sets
 # it. Line styles and the mark say the same as the colours, for print in grey and for colour-blind readers.
@@ -66,25 +67,28 @@ class GraphDisplay(IdentifiedGraphDisplay):
 
     Parameters
     ----------
-    edge_probabilities : ndarray of shape (n_nodes, n_nodes)
-        Probability of every edge, shown as the width of inferred edges.
-    adjacency : ndarray of shape (n_nodes, n_nodes)
-        The identified graph, whose edges are drawn.
-    known : KnownEdges
-        The known pairs; known edges are grey.
-    true_adjacency : ndarray of shape (n_nodes, n_nodes), default=None
-        The true graph; if given, missed edges are drawn too.
+    edge_probabilities : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes)
+        Probability of every edge, or zeros and ones.
+    known : KnownEdges or array of shape (n_nodes, n_nodes), default=None
+        The known pairs: a `KnownEdges`, an array with 0, 1 and nan where unknown, or a boolean array (True = known).
+        If None, nothing is known.
+    adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        The identified graph. If None, its edges are the pairs whose probability is above one half.
+    true_adjacency : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        The true graph, to mark found, missed and false edges.
     node_names : sequence, default=None
         Names of the nodes. If None, their indices.
-    weights : ndarray of shape (n_nodes, n_nodes), default=None
-        Strengths of the edges. Widths of edges grow with the square root of the strength, up to a limit.
+    weights : array, sparse matrix or networkx.Graph of shape (n_nodes, n_nodes), default=None
+        Strengths of the edges; entries of other pairs are ignored.
+    directed : bool or None, default=None
+        Whether the graph is directed. If None, as `known` is.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
         Axes with the graph.
     figure_ : matplotlib Figure
-        Figure containing the axes.
+        Its figure.
     positions_ : ndarray of shape (n_nodes, 2)
         Positions of the nodes; pass them as `pos` to draw another graph in the same layout.
     edges_ : dict of str to LineCollection
@@ -98,22 +102,15 @@ class GraphDisplay(IdentifiedGraphDisplay):
     colorbar_ : matplotlib Colorbar or None
         The scale of `node_values`, if these are drawn.
 
-    See Also
-    --------
-    AdjacencyDisplay : The same graph as a matrix, which shows the probability of every pair.
-
     Examples
     --------
     >>> import matplotlib, networkx as nx
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
-    >>> from sklearn_graphid import LangevinSystemIdentifier
-    >>> from sklearn_graphid.datasets import hide_edges, make_system
+    >>> from sklearn_graphid.datasets import hide_edges
     >>> from sklearn_graphid.plotting import GraphDisplay
     >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=20, random_state=0)
     >>> known = hide_edges(ring, fraction=0.5, random_state=0)
-    >>> identifier = LangevinSystemIdentifier("heat", random_state=0).fit(X, Y, known)
-    >>> display = GraphDisplay.from_estimator(identifier, true_adjacency=ring)
+    >>> display = GraphDisplay.from_predictions(0.9 * ring, known, true_adjacency=ring)
     >>> [text.get_text() for text in display.ax_.get_legend().get_texts()]
     ['known edge (4)', 'found edge (4)']
     """
@@ -207,7 +204,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
             self.colorbar_.set_label(value_label or "", **LITERAL)
         self.ax_.set_aspect("equal")
         self.arrows_ = {}
-        if self.known.directed:
+        if self.directed:
             self.arrows_ = {kind: self._draw_heads(kind, edges[kind], curves[kind]) for kind in edges}
             self.arrows_.pop("unknown", None)
         return self
@@ -279,7 +276,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
         look: dict[str, Any] = {"c": np.where(is_open, "white", "#444444"), "edgecolor": "white"}
         look["edgecolor"] = np.where(is_open, "#444444", "white")
         if signal is not None:
-            look = {**signal, "edgecolor": BLACK}
+            look = {**signal, "edgecolor": "black"}
             sizes = np.full(n_nodes, max(full_size, 60.0))  # of smaller discs the colour is hard to tell
         if node_size is not None:
             sizes = np.full(n_nodes, node_size)
@@ -320,7 +317,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
         if leaders:
             # Above the edges and the plates of other names, beneath the nodes.
             lines = [line / scale + origin for line in leaders]
-            self.leaders_ = LineCollection(lines, colors=BLACK, linewidths=0.6, zorder=2.6)
+            self.leaders_ = LineCollection(lines, colors="black", linewidths=0.6, zorder=2.6)
             self.ax_.add_collection(self.leaders_, autolim=False)
         return offsets
 
@@ -340,10 +337,10 @@ class GraphDisplay(IdentifiedGraphDisplay):
             ends = np.quantile(np.abs(strengths), (0.05, 0.5, 0.95))
             sizes = np.array(sorted({float(f"{size:.1g}") for size in ends}))
             for size, width in zip(sizes, self._strength_widths(sizes), strict=True):
-                explained.append(Line2D([], [], color=BLACK, linewidth=width, label=f"strength {size:g}"))
+                explained.append(Line2D([], [], color="black", linewidth=width, label=f"strength {size:g}"))
         if (strengths < 0).any():
             dots: dict[str, Any] = {"linestyle": _NEGATIVE_LINE, "dash_capstyle": "round", "linewidth": 3.0}
-            explained.append(Line2D([], [], color=BLACK, label="strength below zero", **dots))
+            explained.append(Line2D([], [], color="black", label="strength below zero", **dots))
         # Blanks, so that strengths have a column of their own.
         handles += [Line2D([], [], linestyle="none", label=" ")] * (len(explained) - len(handles)) + explained
         if handles:
@@ -402,3 +399,121 @@ def _merged_styles(
                 check_look(value, name, key)
     usual = {**_STYLES, "known": {**_STYLES["known"], "linewidth": None}} if has_strengths else _STYLES
     return {kind: {**look, **changes.get(kind, {})} for kind, look in usual.items()}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class InformationDisplay(Display):
+    """Information expected from driving each node alone, as bars and as colours of the nodes of the graph.
+
+    Parameters
+    ----------
+    information : array-like of shape (n_nodes,)
+        Expected information of an input at each node alone, in nats, 0 or more.
+    graph : GraphDisplay, default=None
+        The graph to draw beside the bars.
+    node_names : sequence, default=None
+        Names of the nodes. If None, their indices.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes of shape (2,) or (1,)
+        Axes with the bars and, if there is one, with the graph.
+    figure_ : matplotlib Figure
+        Its figure.
+    bars_ : BarContainer
+        One bar for each listed node, the most informative on top.
+    graph_ : GraphDisplay or None
+        The display of the graph.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> from sklearn_graphid.plotting import InformationDisplay
+    >>> display = InformationDisplay(information=[0.2, 1.3, 0.7], node_names=["a", "b", "c"]).plot()
+    >>> [label.get_text() for label in display.ax_[0].get_yticklabels()]
+    ['b', 'c', 'a']
+    """
+
+    information: Any
+    graph: GraphDisplay | None = None
+    node_names: Any = None
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, amplitude: float = 1.0, observed: Any = None, **plot_options: Any
+    ) -> Self:
+        """Draw the information that an identifier expects from inputs at single nodes.
+
+        Parameters
+        ----------
+        estimator : fitted identifier
+            An identifier with draws from a posterior, such as `LangevinSystemIdentifier`.
+        amplitude : float, default=1.0
+            The input at the driven node, in the units of X; the inputs of all other nodes are zero.
+        observed : list or None, default=None
+            Nodes at which outputs will be measured, as in `suggest_inputs`.
+        **plot_options
+            Arguments of `plot`, such as `ax`.
+        """
+        cls._read(estimator, "theta_samples_")  # those that draw from a posterior have them
+        if check_number(amplitude, "amplitude") == 0:
+            raise ValueError(f"amplitude={amplitude!r}; expected a number other than 0.")
+        information = estimator._information_by_node(float(amplitude), observed)
+        graph = GraphDisplay._found_by(estimator)
+        return cls(information=information, graph=graph, node_names=graph.node_names).plot(**plot_options)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.information = check_array(self.information, "information", ("n_nodes",))
+        if self.information.min() < 0:
+            raise ValueError(f"information holds {self.information.min()}; expected finite numbers of 0 or more.")
+
+    def plot(
+        self,
+        ax: Axes | Sequence[Axes] | None = None,
+        *,
+        max_bars: int = 30,
+        show_graph: bool = True,
+        graph_options: dict[str, Any] | None = None,
+    ) -> Self:
+        """Draw the bars and the graph.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or sequence of these, default=None
+            One Axes to divide into panels, or one for the bars and one for the graph. If None, a new figure is created.
+        max_bars : int, default=30
+            The largest number of nodes to list; the most informative ones are kept.
+        show_graph : bool, default=True
+            Whether to draw the graph too, if there is one.
+        graph_options : dict, default=None
+            Arguments of `GraphDisplay.plot`, such as `pos` or `node_labels`.
+        """
+        from matplotlib import colormaps
+        from matplotlib.colors import to_rgba
+
+        check_flag(show_graph, "show_graph")
+        options = {} if graph_options is None else graph_options
+        check_mapping(options, "graph_options", "a dict, or None")
+        n_nodes = len(self.information)
+        shown = np.argsort(-self.information, kind="stable")[: check_integer(max_bars, "max_bars", low=1)]
+        names = check_names(self.node_names, n_nodes)
+        graph = self.graph if show_graph else None
+        height = min(9.0, max(3.6, 0.24 * len(shown) + 1.0))
+        self.ax_, self.figure_ = panels_on(ax, 1 if graph is None else 2, (4.6, height))
+        # Dark where there is much, and readable without colour; one colour where all nodes are equal.
+        colours = np.tile(to_rgba(BLUE), (n_nodes, 1))
+        if (span := np.ptp(self.information)) > 0:
+            colours = colormaps["viridis_r"]((self.information - self.information.min()) / span)
+        bars = self.ax_[0]
+        self.bars_ = bars.barh(np.arange(len(shown)), self.information[shown], color=colours[shown])
+        bars.set_yticks(np.arange(len(shown)), [drawable(names[node]) for node in shown], **LITERAL)
+        bars.invert_yaxis()
+        bars.set_xlabel("information of an input there, in nats")
+        bars.set_ylabel("node" if len(shown) == n_nodes else f"node ({len(shown)} of {n_nodes})")
+        self.graph_ = None
+        if graph is not None:
+            self.graph_ = graph.plot(self.ax_[1], **{"legend": False, "node_size": 90.0, **options})
+            self.graph_.nodes_.set(facecolor=colours, edgecolor="black")
+        return self

@@ -26,7 +26,8 @@ def read_positions(pos: Any, names: Sequence[Any], argument: str) -> FloatArray:
                 f"{argument} has no entry for node {lacking[0]!r}; expected one for each of the {len(names)} nodes."
             )
         pos = [pos[name] for name in names]
-    return check_array(pos, argument, (len(names), 2))
+    positions: FloatArray = check_array(pos, argument, (len(names), 2))
+    return positions
 
 
 def lay_out(

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._utils._numbers import FloatArray, check_flag, check_number
 from ._base import (
-    BLACK,
     BLUE,
     LITERAL,
     VERMILLION,
@@ -20,9 +19,7 @@ from ._base import (
     check_array,
     check_look,
     check_names,
-    check_optional_array,
     drawable,
-    fitted_attributes,
     panels_on,
 )
 
@@ -72,13 +69,9 @@ class ThetaDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (n_parameters,)
         One panel for each parameter.
     figure_ : matplotlib Figure
-        Figure containing the panels.
+        Its figure.
     intervals_ : ndarray of shape (n_parameters, 2)
         Ends of the central intervals.
-
-    See Also
-    --------
-    TraceDisplay : Traces of the chains during sampling.
 
     Examples
     --------
@@ -98,26 +91,16 @@ class ThetaDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, true_theta: Any = None, **plot_options: Any) -> Self:
-        """Draw the parameters that an identifier has sampled.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            An identifier that samples, such as `LangevinSystemIdentifier`.
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        samples, theta, filter = fitted_attributes(cls, estimator, "theta_samples_", "theta_", "filter_")
+        """Draw the parameters that an identifier has sampled; see `plot` for the options."""
+        samples, theta, filter = cls._read(estimator, "theta_samples_", "theta_", "filter_")
         given = {"theta_samples": samples, "theta": theta, "true_theta": true_theta}
         return cls(**given, parameter_names=filter.parameter_names()).plot(**plot_options)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.theta_samples = check_array(self.theta_samples, "theta_samples", ("n_draws", "n_parameters"))
-        self.theta = check_optional_array(self.theta, "theta", self.theta_samples.shape[1:])
-        self.true_theta = check_optional_array(self.true_theta, "true_theta", self.theta_samples.shape[1:])
+        self.theta = check_array(self.theta, "theta", self.theta_samples.shape[1:], optional=True)
+        self.true_theta = check_array(self.true_theta, "true_theta", self.theta_samples.shape[1:], optional=True)
 
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, interval: float = 0.9, bins: Any = "auto", legend: bool = True
@@ -165,7 +148,7 @@ class ThetaDisplay(Display):
         panel.plot(self.intervals_[parameter], [0.035, 0.035], label=f"{100 * interval:.0f} % interval", **bar)
         if self.theta is not None:
             look: dict[str, Any] = {"marker": "D", "markersize": 7, "markerfacecolor": "white", "linestyle": "none"}
-            panel.plot(self.theta[parameter], 0.035, color=BLACK, transform=floor, label="estimate", zorder=4, **look)
+            panel.plot(self.theta[parameter], 0.035, color="black", transform=floor, label="estimate", zorder=4, **look)
         if self.true_theta is not None:
             panel.axvline(self.true_theta[parameter], color=VERMILLION, linestyle="--", linewidth=1.8, label="truth")
         panel.ticklabel_format(axis="x", useOffset=False)
@@ -214,10 +197,10 @@ class TraceDisplay(Display):
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
         Axes with the log-likelihood, and one panel for each parameter below it.
+    figure_ : matplotlib Figure
+        Its figure.
     sigma_ax_ : matplotlib Axes
         Axes with the scale of annealing levels, above the panels.
-    figure_ : matplotlib Figure
-        Figure containing the axes.
     lines_ : list of LineCollection
         The chains in each panel.
     medians_ : list of Line2D
@@ -225,23 +208,15 @@ class TraceDisplay(Display):
     bands_ : list of PolyCollection
         The band in each panel; empty with fewer than six chains.
 
-    See Also
-    --------
-    ThetaDisplay : The draws that are kept after sampling.
-
     Examples
     --------
-    >>> import matplotlib, networkx as nx
+    >>> import matplotlib, numpy as np
     >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
-    >>> from sklearn_graphid import LangevinSystemIdentifier
-    >>> from sklearn_graphid.datasets import make_system
     >>> from sklearn_graphid.plotting import TraceDisplay
-    >>> ring = nx.to_numpy_array(nx.cycle_graph(6))
-    >>> X, Y = make_system(ring, "heat", theta=[0.5], n_experiments=10, random_state=0)
-    >>> identifier = LangevinSystemIdentifier("heat", n_chains=4, random_state=0).fit(X, Y)
-    >>> display = TraceDisplay.from_estimator(identifier, true_theta=[0.5])
+    >>> noise = np.random.default_rng(0).normal(size=(4, 20, 1))  # chains, steps, parameters
+    >>> display = TraceDisplay(sigma=np.ones(20), log_likelihood=noise[..., 0], theta=noise).plot()
     >>> [ax.get_ylabel() for ax in display.ax_]
-    ['log-likelihood', '$\\\\theta$']
+    ['log-likelihood', '$\\\\theta_{0}$']
     """
 
     sigma: Any
@@ -253,18 +228,8 @@ class TraceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, true_theta: Any = None, **plot_options: Any) -> Self:
-        """Draw the traces of an identifier that has sampled.
-
-        Parameters
-        ----------
-        estimator : fitted identifier
-            An identifier that samples, such as `LangevinSystemIdentifier`.
-        true_theta : array-like of shape (n_parameters,), default=None
-            The true parameters.
-        **plot_options
-            Arguments of `plot`, such as `ax`.
-        """
-        _, diagnostics, filter = fitted_attributes(cls, estimator, "theta_samples_", "diagnostics_", "filter_")
+        """Draw the traces of an identifier that has sampled; see `plot` for the options."""
+        _, diagnostics, filter = cls._read(estimator, "theta_samples_", "diagnostics_", "filter_")
         names = filter.parameter_names()
         return cls._of(diagnostics, true_theta=true_theta, parameter_names=names).plot(**plot_options)
 
@@ -280,8 +245,8 @@ class TraceDisplay(Display):
         n_chains, n_steps, n_parameters = self.theta.shape
         self.log_likelihood = check_array(self.log_likelihood, "log_likelihood", (n_chains, n_steps), finite=False)
         self.sigma = check_array(self.sigma, "sigma", (n_steps,))
-        self.kernel = check_optional_array(self.kernel, "kernel", (n_steps,))
-        self.true_theta = check_optional_array(self.true_theta, "true_theta", (n_parameters,))
+        self.kernel = check_array(self.kernel, "kernel", (n_steps,), optional=True)
+        self.true_theta = check_array(self.true_theta, "true_theta", (n_parameters,), optional=True)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, chain_color: str = BLUE) -> Self:
         """Draw the traces.
@@ -310,7 +275,7 @@ class TraceDisplay(Display):
             for start, stop in striped if len(levels) > 1 else []:
                 panel.axvspan(start + 0.5, stop + 0.5, color="#F0F0F0", zorder=0, linewidth=0)
             if finish is not None:
-                panel.axvline(finish + 0.5, color=BLACK, linestyle=":", linewidth=1.0, zorder=2)
+                panel.axvline(finish + 0.5, color="black", linestyle=":", linewidth=1.0, zorder=2)
             if truth is not None:
                 panel.axhline(truth, color=VERMILLION, linestyle="--", linewidth=1.5, label="truth")
             panel.set_ylim(*_limits(values, truth))
@@ -351,7 +316,7 @@ class TraceDisplay(Display):
         curves = [np.column_stack([steps, chain]) for chain in values]
         self.lines_.append(LineCollection(curves, colors=color, label=f"{len(values)} chains", **fading))
         panel.add_collection(self.lines_[-1])
-        (line,) = panel.plot(steps, np.median(values, axis=0), color=BLACK, linewidth=1.6, label="median", zorder=3)
+        (line,) = panel.plot(steps, np.median(values, axis=0), color="black", linewidth=1.6, label="median", zorder=3)
         line.set_path_effects([withStroke(linewidth=3.0, foreground="white")])
         self.medians_.append(line)
         panel.set_xlim(0.5, len(steps) + 0.5)

@@ -15,7 +15,6 @@ from .._utils._numbers import FloatArray, check_integer, check_number, check_num
 from ..graphs._nodes import match_names
 from ..scorers import outputs_and_predictions
 from ._base import (
-    BLACK,
     BLUE,
     GREY,
     LITERAL,
@@ -26,7 +25,6 @@ from ._base import (
     check_choice,
     check_names,
     drawable,
-    fitted_attributes,
     label_sizes,
     panel_beneath,
     panels_on,
@@ -53,6 +51,10 @@ class PredictiveCheckDisplay(Display):
     residuals of all nodes, and below it the share of each node's outputs that are outside the band. If the model is
     right, residuals have a standard normal distribution, and a share of 1 - `level` of the outputs is outside.
 
+    A check with the experiments of the fit is lenient; pass held-out experiments for a strict one. The check detects
+    wrong filters, outliers, and nodes whose noise differs from that of the others. It does not show whether the graph
+    is right: a graph with other edges may predict equally well.
+
     Parameters
     ----------
     outputs : array-like of shape (n_experiments, n_outputs)
@@ -68,10 +70,10 @@ class PredictiveCheckDisplay(Display):
     ----------
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
         Axes with the outputs, the residuals, or both.
+    figure_ : matplotlib Figure
+        Its figure.
     shares_ax_ : matplotlib Axes or None
         Axes with the shares outside the band, below the residuals.
-    figure_ : matplotlib Figure
-        Figure containing the axes.
     level_ : float
         The probability of the band.
     predicted_ : ndarray of shape (n_experiments, n_outputs)
@@ -87,17 +89,6 @@ class PredictiveCheckDisplay(Display):
     conspicuous_ : ndarray of shape (n_outputs,)
         Whether more outputs of a node are outside than chance explains, by a binomial test that treats outputs as
         independent, with one false alarm in a hundred checks of all nodes.
-
-    See Also
-    --------
-    TraceDisplay : Shows whether the chains agree, which a predictive check does not.
-    sklearn_graphid.scorers.log_likelihood_scorer : Quality of predictions as one number, for model selection.
-
-    Notes
-    -----
-    A check with the experiments of the fit is lenient; pass held-out experiments for a strict one. The check detects
-    wrong filters, outliers, and nodes whose noise differs from that of the others. It does not show whether the graph
-    is right: a graph with other edges may predict equally well.
 
     Examples
     --------
@@ -125,14 +116,12 @@ class PredictiveCheckDisplay(Display):
         Parameters
         ----------
         estimator : fitted identifier
-            The identifier. If it samples, as `LangevinSystemIdentifier` does, the band covers the noise and the
-            uncertainty of graph, parameters and strengths. If it gives a single answer, as `AdamSystemIdentifier` does,
-            the band covers the noise only, which is too narrow if the graph is uncertain.
+            The identifier. If it gives a single answer, as `AdamSystemIdentifier` does, the band covers the noise only,
+            which is too narrow if the graph is uncertain.
         X : array-like of shape (n_experiments, n_nodes)
             Inputs.
         Y : array-like of shape (n_experiments, n_outputs) or (n_experiments,)
-            Outputs, nan where nothing was measured; preferably of held-out experiments. Named columns are matched with
-            those of Y in `fit`.
+            Outputs, nan where nothing was measured; preferably of held-out experiments.
         n_draws : int, default=100
             Largest number of draws to predict with.
         random_state : int, RandomState or None, default=0
@@ -140,7 +129,7 @@ class PredictiveCheckDisplay(Display):
         **plot_options
             Arguments of `plot`, such as `ax`.
         """
-        fitted_attributes(cls, estimator, "filter_", "theta_", "noise_std_")
+        cls._read(estimator, "filter_", "theta_", "noise_std_")
         n_draws = check_integer(n_draws, "n_draws", low=1)
         outputs, _ = outputs_and_predictions(estimator, X, Y)
         draws = estimator._predict_draws(estimator._validate_new_inputs(X), n_draws, random_state)
@@ -286,7 +275,7 @@ class PredictiveCheckDisplay(Display):
         shares, expected = 100 * np.nan_to_num(self.share_outside_), 100 * (1 - self.level_)
         look: dict[str, Any] = {"color": colours, "hatch": hatches, "edgecolor": "white", "lw": 0}
         beneath.bar(np.arange(len(labels)), shares, width=_NODE_WIDTH, **look)
-        beneath.axhline(expected, color=BLACK, linestyle="--", linewidth=1.0)
+        beneath.axhline(expected, color="black", linestyle="--", linewidth=1.0)
         beneath.set_ylim(0, max(2.5 * expected, 1.1 * float(shares.max(initial=0))))
         n_odd = int(self.conspicuous_.sum())
         told = f"{100 * self.total_share_outside_:.0f} % of all are outside, {expected:.0f} % expected"
@@ -299,7 +288,7 @@ class PredictiveCheckDisplay(Display):
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        point: dict[str, Any] = {"color": BLACK, "marker": "o", "markersize": 4, "linestyle": "none"}
+        point: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none"}
         cross: dict[str, Any] = {"color": VERMILLION, "marker": "x", "markeredgewidth": 1.3, "linestyle": "none"}
         handles: list[Any] = [
             Patch(label=f"{100 * self.level_:.0f} % band", **_BAND),
@@ -331,7 +320,7 @@ def _point_size(step: float, n_nodes: int) -> float:
 
 
 def _draw_points(panel: Axes, x: FloatArray, y: FloatArray, is_outside: npt.NDArray[np.bool_], size: float) -> None:
-    panel.scatter(x[~is_outside], y[~is_outside], s=size, color=BLACK, linewidth=0, zorder=3)
+    panel.scatter(x[~is_outside], y[~is_outside], s=size, color="black", linewidth=0, zorder=3)
     if is_outside.any():
         # A cross, as the colour alone would be lost in print.
         look: dict[str, Any] = {"marker": "x", "color": VERMILLION, "linewidth": 1.3, "zorder": 4}

@@ -12,15 +12,12 @@ from scipy.special import expit, logit
 from .._utils._numbers import FloatArray
 from ..graphs._matrices import check_graphs
 from ._base import (
-    BLACK,
     BLUE,
     GREY,
     VERMILLION,
     Display,
     check_array,
     check_choice,
-    check_optional_array,
-    fitted_attributes,
     panels_on,
 )
 
@@ -60,7 +57,7 @@ class PriorTrainingDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
         Axes with the history and, if given, with the losses by level.
     figure_ : matplotlib Figure
-        Figure containing the axes.
+        Its figure.
     training_line_, validation_line_ : Line2D
         The two curves; the second is None if no graphs were held out.
     level_line_ : Line2D or None
@@ -69,10 +66,6 @@ class PriorTrainingDisplay(Display):
         Median loss of the baseline.
     share_left_ : float
         Loss of the prior as a share of the baseline's loss, summed over graphs and levels; nan without a baseline.
-
-    See Also
-    --------
-    sklearn_graphid.GraphPriorScore : The prior.
 
     Examples
     --------
@@ -108,12 +101,12 @@ class PriorTrainingDisplay(Display):
         **plot_options
             Arguments of `plot`, such as `ax`.
         """
-        history, sigmas = fitted_attributes(cls, estimator, "loss_history_", "sigmas_")
+        history, sigmas = cls._read(estimator, "loss_history_", "sigmas_")
         if not len(history["training"]):
             raise ValueError("loss_history_ is empty, as for a prior from a checkpoint; expected one epoch or more.")
         losses = baseline = None
         if graphs is not None:
-            (architecture,) = fitted_attributes(cls, estimator, "architecture_")
+            (architecture,) = cls._read(estimator, "architecture_")
             adjacencies = check_graphs(graphs, directed=bool(getattr(estimator, "directed", False)))
             densities = np.array([graph.sum() / max(1, len(graph) * (len(graph) - 1)) for graph in adjacencies])
             losses = estimator.transform(graphs)
@@ -137,11 +130,11 @@ class PriorTrainingDisplay(Display):
         for name, other in (("level_losses", "sigmas"), ("baseline_losses", "level_losses")):
             if getattr(self, name) is not None and getattr(self, other) is None:
                 raise ValueError(f"{name} is given without {other}; expected both.")
-        self.sigmas = check_optional_array(self.sigmas, "sigmas", ("n_levels",))
+        self.sigmas = check_array(self.sigmas, "sigmas", ("n_levels",), optional=True)
         shape = ("n_graphs", 0 if self.sigmas is None else len(self.sigmas))
-        self.level_losses = check_optional_array(self.level_losses, "level_losses", shape, finite=False)
+        self.level_losses = check_array(self.level_losses, "level_losses", shape, finite=False, optional=True)
         shape = shape if self.level_losses is None else self.level_losses.shape
-        self.baseline_losses = check_optional_array(self.baseline_losses, "baseline_losses", shape, finite=False)
+        self.baseline_losses = check_array(self.baseline_losses, "baseline_losses", shape, finite=False, optional=True)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, *, time_axis: str = "seconds") -> Self:
         """Draw the losses.
@@ -180,7 +173,7 @@ class PriorTrainingDisplay(Display):
     def _draw_levels(self, panel: Axes, sigmas: FloatArray, losses: FloatArray) -> None:
         low, median, high = np.quantile(losses, (0.1, 0.5, 0.9), axis=0)
         panel.fill_between(sigmas, low, high, color=BLUE, alpha=0.2, linewidth=0, label="80 % of the graphs")
-        (self.level_line_,) = panel.plot(sigmas, median, color=BLACK, marker="o", markersize=4, label="median")
+        (self.level_line_,) = panel.plot(sigmas, median, color="black", marker="o", markersize=4, label="median")
         panel.set(xlabel=r"annealing level $\sigma$", ylabel="denoising loss", title="Loss by annealing level")
         panel.set_ylim(bottom=0)
         if self.baseline_losses is not None:
