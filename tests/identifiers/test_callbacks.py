@@ -166,10 +166,7 @@ def test_a_callback_may_have_seen_enough_chains(n_jobs, ring_known, ring_experim
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "stop_after"),
-    [("sweeps", 0), ("sweeps", 3), ("sweeps", 5), ("langevin", 0), ("langevin", 1), ("no-prior", 4)],
-)
+@pytest.mark.parametrize(("name", "stop_after"), [("sweeps", 0), ("sweeps", 5), ("langevin", 1)])
 def test_a_callback_can_end_the_sampling_between_steps(name, identifier, stop_after, ring_known, ring_experiments):
     """Among the annealing levels or among the sweeps: what was drawn so far is kept, and it is said."""
     recorder = Recorder(stop_at=(STEPS[name][stop_after], stop_after))
@@ -265,3 +262,23 @@ def test_a_network_that_is_known_can_be_followed():
     recorder = Recorder()
     fitted = clone(IDENTIFIERS["sweeps"]).set_callbacks(recorder).fit(X, Y, ring)
     assert recorder.ended_steps() == list(zip(STEPS["sweeps"], range(n_steps_of(fitted)), strict=True))
+
+
+class Failing(Recorder):
+    def on_fit_task_end(self, estimator, context):
+        raise RuntimeError("enough")
+
+
+@pytest.mark.parametrize("name", ["sweeps", "adam"])
+def test_error_in_a_callback_leaves_torch_as_it_was(name, ring_known, ring_experiments):
+    before = torch.get_num_threads()
+    identifier = clone(IDENTIFIERS[name]).set_callbacks(Failing())
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(RuntimeError, match="enough") as caught:
+            identifier.fit(*ring_experiments, ring_known)
+        assert torch.get_num_threads() == 2  # while the traceback is alive, as it stays in an interactive session
+        assert caught.traceback
+        assert not torch.is_inference_mode_enabled()
+    finally:
+        torch.set_num_threads(before)

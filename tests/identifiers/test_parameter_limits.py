@@ -1,4 +1,4 @@
-"""Numbers that no parameter of the competitors and of Adam can be, and the largest and smallest that they can be."""
+"""Values that no parameter of an identifier can have, and the largest and smallest numbers that one can be."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn_graphid import (
     AdamSystemIdentifier,
     GraphicalLassoIdentifier,
+    LangevinSystemIdentifier,
+    LikelihoodLangevinIdentifier,
     RidgeSystemIdentifier,
     RobustFilterIdentifier,
     SmoothSignalIdentifier,
@@ -23,24 +25,55 @@ NUMBERS = [
     (SmoothSignalIdentifier("heat"), ["alpha", "beta"]),
     (ADAM, ["learning_rate", "alpha"]),
 ]
-COUNTS = [
-    (RobustFilterIdentifier(), "max_iter"),
-    (GraphicalLassoIdentifier(), "max_iter"),
-    (ADAM, "max_iter"),
-    (ADAM, "tol"),
-]
 EACH_NUMBER = [(identifier, name) for identifier, names in NUMBERS for name in names]
-EACH = [*EACH_NUMBER, *COUNTS, *((identifier, "threshold") for identifier, _ in NUMBERS)]
 # Smooth signals refuse small numbers, see test_vanishing_beta_is_refused.
 EXTREMES = [(*each, 1e30) for each in EACH_NUMBER]
 EXTREMES += [(*each, 1e-30) for each in EACH_NUMBER if not isinstance(each[0], SmoothSignalIdentifier)]
 
+NAN, NO_NUMBERS = np.nan, [True, np.nan, np.inf, 1e300, "a", 1j]
+SHARED = {"observed_nodes": [3, None]}
+OF_CHAINS = {"device": [0, None], "random_state": ["seed", True, -1]}
+WRONG = {
+    LangevinSystemIdentifier: {
+        **{name: [0, 2.5, True] for name in ("n_chains", "n_levels", "n_steps")},
+        "n_sweeps": [-1, 2.5],
+        "sigma_max": [0.0, np.inf, 1e300],
+        "sigma_min": [0.0, -0.1, NAN],
+        "noise_std": [0, -1.0, "auto", True, 1e300, 1e-300],
+        "step_size": [0, NAN],
+        "temperature": [0, None, NAN, 1e300],
+        "theta_learning_rate": [-0.1, np.inf],
+        "point_estimate": ["map"],
+        "n_jobs": [1.5, True],
+        **OF_CHAINS,
+    },
+    AdamSystemIdentifier: {"max_iter": [0], "learning_rate": [0], "alpha": [-1], "tol": [-1, *NO_NUMBERS], **OF_CHAINS},
+    RidgeSystemIdentifier: {"alpha": [0, None]},
+    RobustFilterIdentifier: {
+        **{name: [-0.1] for name in ("alpha", "l1_penalty", "tol")},
+        "commutation_penalty": [0],
+        "guess_penalty": ["auto"],
+        "shift": ["random-walk"],
+        "reweighted": [1.5],
+        "max_iter": [0, *NO_NUMBERS],
+    },
+    GraphicalLassoIdentifier: {"alpha": [0], "assume_centered": [None], "max_iter": [2.5]},
+    SmoothSignalIdentifier: {"alpha": [0], "beta": [-1]},
+}
+WRONG[LikelihoodLangevinIdentifier] = WRONG[LangevinSystemIdentifier]
 
-@pytest.mark.parametrize("value", [True, False, np.nan, np.inf, 1e300, "a", 1j])
-@pytest.mark.parametrize(("identifier", "name"), EACH)
-def test_what_is_no_number_or_beyond_all_use_is_refused(identifier, name, value, ring_experiments):
-    with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {type(identifier).__name__} must be a"):
-        clone(identifier).set_params(**{name: value}).fit(*ring_experiments)
+
+@pytest.mark.parametrize("cls", WRONG)
+def test_wrong_values_are_refused_by_name(cls, ring_experiments):
+    identifier = cls("heat")
+    wrong = {**SHARED, **WRONG[cls], **({"threshold": [1.1, *NO_NUMBERS]} if hasattr(identifier, "threshold") else {})}
+    for other, names in NUMBERS:
+        if type(other) is cls:
+            wrong |= {name: [*wrong.get(name, []), *NO_NUMBERS] for name in names}
+    for name in wrong.keys() & identifier.get_params().keys():
+        for value in wrong[name]:
+            with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of {cls.__name__} must be a"):
+                cls("heat").set_params(**{name: value}).fit(*ring_experiments)
 
 
 @pytest.mark.filterwarnings("error")

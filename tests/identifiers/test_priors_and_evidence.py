@@ -33,14 +33,14 @@ def test_density_without_data_has_its_prior_law(edges, others, ring_experiments)
 
     Its mean is 1/4 = 0.5 / (0.5 + 1.5) where known pairs are of one kind or there are none; with both, it is the mean
     of that and of (0.5 + 3) / (2 + 9). Its standard deviation is at most 0.25, and draws of a chain are worth one at
-    least: 4.5 standard errors of 400 chains, and a false alarm in 35,000 runs for four cases.
+    least: 4.5 standard errors of 100 chains, and a false alarm in 35,000 runs for four cases.
     """
-    fitted = LangevinSystemIdentifier(PolynomialFilter(0), random_state=0, **{**SHORT, "n_chains": 400})
+    fitted = LangevinSystemIdentifier(PolynomialFilter(0), random_state=0, **{**SHORT, "n_chains": 100})
     fitted.fit(*ring_experiments, known_of(edges, others))
     expected = 0.5 * (0.25 + 3.5 / 11) if edges and others else 0.25
-    assert fitted.density_ == pytest.approx(expected, abs=4.5 * 0.25 / 20)
+    assert fitted.density_ == pytest.approx(expected, abs=4.5 * 0.25 / 10)
     unknown = fitted.known_edges_.unknown_pairs()
-    assert fitted.edge_probabilities_[unknown].mean() == pytest.approx(expected, abs=4.5 * 0.25 / 20)
+    assert fitted.edge_probabilities_[unknown].mean() == pytest.approx(expected, abs=4.5 * 0.25 / 10)
     low, high = fitted.density_interval(0.9)
     assert 0 <= low < fitted.density_ < high <= 1
 

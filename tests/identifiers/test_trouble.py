@@ -78,7 +78,7 @@ def test_exact_outputs_are_no_trouble(name, ring, ring_known):
 def test_theta_stays_in_bounds_where_the_data_say_nothing(filter):
     """Four nodes, two pairs drowned in noise, nothing known."""
     X, Y = make_system(nx.path_graph(4), filter, None, n_experiments=2, input_scale=1.0, random_state=1)
-    fitted = LangevinSystemIdentifier(filter, n_chains=48, random_state=0).fit(X, Y)
+    fitted = LangevinSystemIdentifier(filter, n_chains=24, random_state=0).fit(X, Y)
     assert np.abs(fitted.theta_samples_).max() < 1e3
 
 
@@ -86,26 +86,3 @@ def test_outputs_of_zero_have_an_answer(ring_known, ring_experiments):
     X, Y = ring_experiments
     fitted = LangevinSystemIdentifier("polynomial", random_state=0, **SHORT).fit(X, np.zeros_like(Y), ring_known)
     np.testing.assert_allclose(fitted.theta_, 0, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [
-        ("noise_std", 1e300),
-        ("noise_std", True),
-        ("noise_std", 1e-300),
-        ("sigma_max", 1e300),
-        ("sigma_min", 0.0),
-        ("n_chains", True),
-        ("n_levels", True),
-        ("n_steps", 2.5),
-        ("temperature", 1e300),
-        ("temperature", np.nan),
-        ("theta_learning_rate", np.inf),
-        ("step_size", np.nan),
-        ("device", "mps"),
-    ],
-)
-def test_parameters_beyond_all_sense_are_named(parameter, value, ring_known, ring_experiments):
-    with pytest.raises((ValueError, TypeError), match=parameter):
-        LangevinSystemIdentifier("heat", **{parameter: value}).fit(*ring_experiments, ring_known)

@@ -39,8 +39,8 @@ from sklearn_graphid.samplers._slabs import StrengthLaw
 from sklearn_graphid.samplers._strengths import RescaleStrengths
 from sklearn_graphid.samplers._theta import theta_precision
 
-N_SIMULATED = 300_000
-N_CHAINS = 96
+N_SIMULATED = 100_000
+N_CHAINS = 48
 PRIOR_WIDTH = 3.0  # of theta, relative to the gain
 
 

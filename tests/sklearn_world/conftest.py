@@ -31,17 +31,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"))
 
 
-@pytest.fixture
-def quick():
-    """A sampler that needs some hundredths of a second."""
+def make_quick():
     return LangevinSystemIdentifier("heat", n_chains=2, n_levels=3, n_steps=1, n_sweeps=5, random_state=0)
 
 
 @pytest.fixture
-def siblings(quick):
-    """One of each family, all quick."""
+def quick():
+    """A sampler that needs some hundredths of a second."""
+    return make_quick()
+
+
+@pytest.fixture(scope="session")
+def siblings():
+    """One of each family, all quick; to be cloned."""
     return {
-        "sampling": quick,
+        "sampling": make_quick(),
         "no prior": LikelihoodLangevinIdentifier("heat", n_chains=2, n_levels=3, n_sweeps=0, random_state=0),
         "Adam": AdamSystemIdentifier("heat", max_iter=100, learning_rate=0.05, random_state=0),
     }
@@ -80,11 +84,11 @@ def frozen_prior(trained_prior):
 
 @pytest.fixture(scope="session")
 def many_systems():
-    """A hundred random networks of five nodes, with two or six experiments each, and their truth."""
+    """Forty random networks of five nodes, with two or six experiments each, and their truth."""
     systems = []
-    for seed in range(100):
+    for seed in range(40):
         network = nx.to_numpy_array(nx.gnp_random_graph(5, 0.5, seed=seed))
-        theta = [0.3 + 0.004 * seed]
+        theta = [0.3 + 0.01 * seed]
         X, Y = make_system(network, "heat", theta=theta, n_experiments=2 + 4 * (seed % 2), random_state=seed)
         known = hide_edges(network, fraction=0.5, random_state=seed)
         systems.append(System(X, Y, known, true_adjacency=network, true_theta=theta))

@@ -30,9 +30,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=["trained", "shipped"])
+@pytest.fixture
 def prior(request, frozen_prior):
-    return frozen_prior if request.param == "trained" else load_prior("deezer-ego-nets")
+    return load_prior(request.param) if hasattr(request, "param") else frozen_prior
 
 
 @pytest.fixture
@@ -56,7 +56,9 @@ def weights_of(identifier):
     return list(identifier.prior.estimator.weights_.values())
 
 
-@pytest.mark.parametrize(("backend", "n_jobs"), [("loky", 1), ("loky", 2), ("threading", 2)])
+@pytest.mark.parametrize(
+    ("prior", "backend", "n_jobs"), [("deezer-ego-nets", "loky", 2), ("grids", "threading", 2)], indirect=["prior"]
+)
 def test_searches_use_it_fitted(backend, n_jobs, informed, expected, square_experiments, ladder_known):
     with parallel_config(backend=backend):
         search = GridSearchCV(informed, {"prior": [None, informed.prior]}, cv=2, n_jobs=n_jobs, error_score="raise")

@@ -132,11 +132,11 @@ def test_learning_curve_rises_with_experiments(quick, ladder, ladder_known):
     X, Y = make_system(ladder, "heat", theta=[0.5], n_experiments=40, noise_std=1.0, random_state=0)
     longer = clone(quick).set_params(n_chains=4, n_sweeps=20)
     sizes, train, test = learning_curve(
-        longer, X, Y, train_sizes=[2, 8, 20], cv=ShuffleSplit(4, random_state=0), params={"known_mask": ladder_known}
+        longer, X, Y, train_sizes=[2, 8, 20], cv=ShuffleSplit(2, random_state=0), params={"known_mask": ladder_known}
     )
     np.testing.assert_array_equal(sizes, [2, 8, 20])
     assert test.mean(1)[2] > test.mean(1)[0]
-    assert train.shape == test.shape == (3, 4)
+    assert train.shape == test.shape == (3, 2)
     # The square trap at one point of the curve: a training set of as many experiments as there are nodes.
     assert np.isfinite(test).all()
 
@@ -157,10 +157,10 @@ def test_validation_curve_over_the_order_of_the_filter(quick, square_experiments
 
 def test_permuted_outputs_score_worse(quick, square_experiments, ladder_known):
     score, permuted, p_value = permutation_test_score(
-        quick, *square_experiments, cv=2, n_permutations=9, random_state=0, params={"known_mask": ladder_known}
+        quick, *square_experiments, cv=2, n_permutations=4, random_state=0, params={"known_mask": ladder_known}
     )
     assert score > permuted.max()
-    assert p_value == pytest.approx(0.1)
+    assert p_value == pytest.approx(0.2)
 
 
 # What can be searched
