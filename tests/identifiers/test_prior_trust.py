@@ -146,18 +146,6 @@ def test_everything_known_leaves_nothing_to_draw_and_still_a_trust(ring):
     assert 0 <= identifier.prior_trust_ <= 1
 
 
-def test_results_do_not_depend_on_the_number_of_workers(club_system):
-    _, X, Y, known = club_system
-    identifier = LangevinSystemIdentifier(
-        "polynomial", load_prior("deezer-ego-nets"), random_state=0, **{**SHORT, "n_chains": 16, "n_sweeps": 4}
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        one, two = (clone(identifier).set_params(n_jobs=n_jobs).fit(X, Y, known) for n_jobs in (1, 2))
-    assert_same_state(one, two)
-    assert one.prior_trust_ == two.prior_trust_
-
-
 def test_trust_is_a_parameter_like_any_other(ring_experiments, ring_known):
     prior = StochasticBlockPrior([0, 1] * 3, [[0.1, 0.4], [0.4, 0.1]])
     identifier = LangevinSystemIdentifier("heat", prior, prior_trust=0.5, random_state=0, **{**SHORT, "n_sweeps": 2})
