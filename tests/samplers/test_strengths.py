@@ -219,7 +219,7 @@ QUESTIONS = {
         n_nodes=3,
         directed=True,
     ),
-    # With seed 0 one chain of 96 ends at strengths of e^-20, which their law all but excludes, and moves the means of z.
+    # With seed 0 one chain of 96 ends at strengths of e^-20, which their law all but excludes, and the means of z move.
     "order-two": Question(
         PolynomialFilter(2),
         [0.5, 0.6, 0.3],
