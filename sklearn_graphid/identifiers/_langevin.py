@@ -360,7 +360,7 @@ class LangevinSystemIdentifier(SampledIdentifier):
         return self._run(task, given_noise)
 
     def _from_last_draws(self, task: SamplingTask) -> SamplingTask:
-        """The task of going on from the draws of the fit before, where it asked for no more than this one."""
+        """The task of going on from the draws of the last fit, where that was given no more evidence than this one."""
         if not self.warm_start:
             return task
         if not resumed_kernels(task.kernels):

@@ -78,11 +78,8 @@ class GraphPrior(BaseEstimator, ABC):
         return tuple(sigmas)
 
     def mismatch(self, known: KnownEdges, surprise: float | None = None) -> str:
-        """Say why the prior may not apply to a partially known graph, in a clause that begins with "it" or "its".
-
-        Most priors cannot tell and return an empty string. `surprise` is that of a learned prior, if computed before.
-        """
-        return ""
+        """Return why the prior may not apply to a graph, as "it ..." or "its ..."; "" if no reason is known."""
+        return ""  # most priors cannot tell; `surprise` is that of a learned prior, if it was computed before
 
     def for_nodes(self, node_names: Names | None) -> GraphPrior:
         """Return the prior for nodes in this order; priors that treat all nodes alike return themselves."""
