@@ -21,13 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from .._utils._numbers import FloatArray
 from ..filters import EdgeChanges, Moments
+from ..filters._tables import TableChanges, Tables
 from ..graphs import EdgeSpace
+from ._compiled import Chains, SlabNumbers, flip_strengths, flip_units
 from ._kernel import RandomSource
 from ._moves import Move, Sweep, SweepState
 from ._problem import Problem
@@ -79,6 +83,9 @@ class Flips(Protocol):
     def offer(self, likelihood: FlipLikelihood, pair: Pair, prior: Tensor, visits: Visits) -> Offer:
         """Decide on pairs, with the prior's log-odds (chains, n) of an edge."""
 
+    def sweep(self, tables: Tables, chains: Chains, n_certain: int, visits: CompiledVisits) -> None:
+        """Draw pairs in their order by compiled loops, in place."""
+
 
 class Pair(NamedTuple):
     """Pairs (chains, n) of the chains' graphs."""
@@ -86,7 +93,7 @@ class Pair(NamedTuple):
     rows: Tensor  # (chains, n, entries)
     columns: Tensor
     now: Tensor  # (chains, n) their entries
-    n_entries: Tensor  # (chains, 1) that are not zero in the graph, beyond those of known edges
+    n_edges: Tensor  # (chains, 1) among the unknown pairs
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,11 @@ class UnitFlips:
         flips = visits.thresholds < odds
         return Offer(amounts, flips, flipped, moments, torch.where(flips, -gain, gain))
 
+    def sweep(self, tables: Tables, chains: Chains, n_certain: int, visits: CompiledVisits) -> None:
+        """Draw pairs in their order by compiled loops, in place."""
+        *arrays, randomness, gains = visits
+        flip_units(tables, chains, *arrays, randomness[0], gains)
+
 
 @dataclass(frozen=True)
 class StrengthFlips:
@@ -119,7 +131,7 @@ class StrengthFlips:
 
     slab: Slab
     law: StrengthLaw
-    most_entries: int  # of the matrix that unknown edges may take up: tables of pairs with edges grow with them
+    most_edges: int  # of the unknown pairs: tables of pairs with edges grow with them
     n_looks = 2  # at once, and three times
 
     def offer(self, likelihood: FlipLikelihood, pair: Pair, prior: Tensor, visits: Visits) -> Offer:
@@ -144,11 +156,23 @@ class StrengthFlips:
 
         z = self.slab.number(torch.where(is_edge, pair.now, 1.0))
         gain = excess(wants_edge, drawn, moved) - excess(is_edge, z, likelihood.now[:, None].expand_as(z))
-        is_full = pair.n_entries >= self.most_entries
+        is_full = pair.n_edges >= self.most_edges
         is_moved = ((wants_edge != is_edge) & (is_edge | ~is_full)) | (is_edge & wants_edge & visits.is_redrawn)
         # A comparison with nan is False: the pair stays.
         moves = is_moved & (visits.log_uniform < gain) & torch.isfinite(moved) & (amounts != 0) & (drawn == wanted)
-        return Offer(amounts, moves, moved, moments, torch.where(is_edge ^ (moves & ~wants_edge), -log_odds, log_odds))
+        return Offer(
+            amounts,
+            moves,
+            moved,
+            moments,
+            torch.where(is_edge ^ (moves & (wants_edge != is_edge)), -log_odds, log_odds),
+        )
+
+    def sweep(self, tables: Tables, chains: Chains, n_certain: int, visits: CompiledVisits) -> None:
+        """Draw pairs in their order by compiled loops, in place."""
+        location, width = (_array(part) for part in self.law)
+        slab = SlabNumbers(self.slab.has_signs, location, width, self.most_edges + n_certain)
+        flip_strengths(tables, chains, slab, *visits)
 
     def _expected(self, likelihood: FlipLikelihood, pair: Pair, law: StrengthLaw) -> tuple[Tensor, ...]:
         """Evidence of an edge over none, its best z, the scale of a proposal, and the log-likelihood without one."""
@@ -197,9 +221,12 @@ def flip_sweep(
     `gain` (chains, unknown pairs) is kept up to date with what a flip of each pair, as it stands, would add to the
     log-likelihood when it was last looked at.
     """
+    if isinstance(likelihood.changes, TableChanges):
+        _sweep_compiled(problem, likelihood, kind, adjacency, prior, visits, gain)
+        return
     chains = torch.arange(len(adjacency), device=adjacency.device)[:, None]
     n_visits, place = visits.is_drawn.sum(1, keepdim=True), torch.zeros_like(chains)
-    n_entries = _n_entries(problem, adjacency)
+    n_edges = _n_edges(problem, adjacency)
     n_numbers = len(adjacency) * likelihood.n_numbers * kind.n_looks
     ahead, most_ahead = _FIRST_LOOK, max(1, _NUMBERS_AT_ONCE // n_numbers)
     while (n_left := int((n_visits - place).max())) > 0:
@@ -208,7 +235,7 @@ def flip_sweep(
         in_range, look = look < n_visits, look.clamp_max(visits.pairs.shape[1] - 1)
         looked = visits.at(look)
         rows, columns = problem.space.entries(looked.pairs)
-        pair = Pair(rows, columns, adjacency[chains, rows[..., 0], columns[..., 0]], n_entries)
+        pair = Pair(rows, columns, adjacency[chains, rows[..., 0], columns[..., 0]], n_edges)
         offer = kind.offer(likelihood, pair, prior.gather(1, looked.pairs), looked)
         moves = in_range & offer.moves
         is_settled = in_range & (moves.cumsum(1) - moves.long() == 0)
@@ -223,10 +250,55 @@ def flip_sweep(
             adjacency[chains, rows[at], columns[at]] += change[:, None]
             moments = Moments(*(part[at] for part in offer.moments))
             likelihood.make(rows[at], columns[at], change, offer.log_likelihood[at], moments)
-            n_entries = _n_entries(problem, adjacency)
+            n_edges = _n_edges(problem, adjacency)
         n_settled = is_settled.sum(1, keepdim=True)
         place = place + n_settled
         ahead = _next_look(ahead, float(n_settled.sum() / in_range.any(1).sum()))
+
+
+class CompiledVisits(NamedTuple):
+    """What the compiled loops take of graphs and visits, as arrays; graphs and gains are changed in place."""
+
+    adjacency: FloatArray  # (chains, nodes, nodes)
+    rows: FloatArray  # (free pairs,) of integers: the nodes of pairs
+    columns: FloatArray
+    prior: FloatArray  # (chains, free pairs)
+    pairs: FloatArray  # (chains, visits) of integers
+    n_visits: FloatArray  # (chains,) of integers
+    randomness: FloatArray  # (n, chains, visits)
+    gains: FloatArray  # (chains, free pairs)
+
+
+def _sweep_compiled(
+    problem: Problem,
+    likelihood: FlipLikelihood,
+    kind: Flips,
+    adjacency: Tensor,
+    prior: Tensor,
+    visits: Visits,
+    gain: Tensor,
+) -> None:
+    """Do what `flip_sweep` does, one chain after the other."""
+    assert isinstance(likelihood.changes, TableChanges)
+    rows, columns = problem.space.entries(torch.arange(problem.space.n_free, device=adjacency.device))
+    randomness = [part.double() for part in (visits.thresholds, *visits[3:]) if part is not None]
+    compiled = CompiledVisits(
+        adjacency=_array(adjacency.double().clone()),
+        rows=_array(rows[:, 0]),
+        columns=_array(columns[:, 0]),
+        prior=_array(prior.double()),
+        pairs=_array(visits.pairs),
+        n_visits=_array(visits.is_drawn.sum(1)),
+        randomness=_array(torch.stack(randomness)),
+        gains=_array(gain.double().clone()),
+    )
+    kind.sweep(likelihood.changes.tables, likelihood.chains(), problem.n_certain, compiled)
+    adjacency.copy_(torch.from_numpy(compiled.adjacency))
+    gain.copy_(torch.from_numpy(compiled.gains))
+
+
+def _array(values: Tensor) -> Any:
+    return np.ascontiguousarray(values.cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -320,8 +392,7 @@ class FlipStrengths(Move):
             flip_odds = torch.where(is_redrawn, torch.inf, gain + torch.where(is_edge, -log_odds, log_odds))
         randomness = torch.logit(thresholds), torch.logit(shifts), uniform.log(), is_redrawn
         likelihood = FlipLikelihood(problem, problem.edge_changes(adjacency, theta), chain.noise_std, 1.0)
-        most_entries = self.begin.most_edges(problem) * (1 if problem.space.directed else 2)
-        kind = StrengthFlips(self.slab, state.kept["law"], most_entries)
+        kind = StrengthFlips(self.slab, state.kept["law"], self.begin.most_edges(problem))
         n_parts = 1 if self.has_independent_pairs else self.n_parts
         for part, is_visited in _parts(order, n_parts, flip_odds, self.certain):
             if n_unknown and part.shape[1]:
@@ -386,9 +457,9 @@ def _parts(order: Tensor, n_parts: int, flip_odds: Tensor | None, certain: float
     yield from zip(order.chunk(n_parts, 1), is_visited.chunk(n_parts, 1), strict=True)
 
 
-def _n_entries(problem: Problem, adjacency: Tensor) -> Tensor:
-    """How many entries (chains, 1) of graphs are not zero, beyond those of known edges."""
-    return (adjacency != 0).flatten(1).sum(1, keepdim=True) - int((problem.presence != 0).sum())
+def _n_edges(problem: Problem, adjacency: Tensor) -> Tensor:
+    """Count the edges (chains, 1) among the unknown pairs."""
+    return (problem.gather(adjacency)[:, : problem.n_unknown] != 0).sum(1, keepdim=True)
 
 
 def _next_look(ahead: int, n_settled: float) -> int:
@@ -426,7 +497,7 @@ class FlipLikelihood:
     """
 
     def __init__(self, problem: Problem, changes: EdgeChanges, noise_std: Tensor, temperature: float):
-        self._changes = changes
+        self.changes = changes
         self._filter = problem.filter
         self._n_measured = problem.n_measured
         self._temperature = temperature
@@ -434,23 +505,37 @@ class FlipLikelihood:
         # factor is taken out again where all odds are divided by the temperature.
         self._noise_std = (noise_std * temperature**0.5)[:, None]
         self._precision = theta_precision(problem, self._noise_std[:, 0])
-        self.n_numbers = self._changes.n_numbers
-        self.now = self._of(Moments(*(part[:, None] for part in self._changes.moments)))[:, 0]
+        self.n_numbers = self.changes.n_numbers
+        self.now = self._of(Moments(*(part[:, None] for part in self.changes.moments)))[:, 0]
 
     def after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> tuple[Tensor, Moments]:
         """Log-likelihoods and moments (chains, flips, ...) of the graphs with one flip each."""
-        moments = self._changes.moments_after(rows, columns, amounts)
+        moments = self.changes.moments_after(rows, columns, amounts)
         return self._of(moments), moments
 
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, log_likelihood: Tensor, moments: Moments) -> None:
         """Flip a pair of every chain whose amount is not zero; `after` has told what these flips lead to."""
         is_moving = amounts != 0
-        here = self._changes.moments
+        here = self.changes.moments
         squares = torch.where(is_moving, moments.squares, here.squares)
         cross = torch.where(is_moving[:, None], moments.cross, here.cross)
         gram = torch.where(is_moving[:, None, None], moments.gram, here.gram)
-        self._changes.make(rows, columns, amounts, Moments(squares, cross, gram))
+        self.changes.make(rows, columns, amounts, Moments(squares, cross, gram))
         self.now = torch.where(is_moving, log_likelihood, self.now)
+
+    def chains(self) -> Chains:
+        """Return the same for compiled loops, which bring the tables' moments up to date."""
+        changes = self.changes
+        assert isinstance(changes, TableChanges)
+        held, is_held = np.zeros_like(changes.cross), np.zeros(changes.cross.shape[1])
+        if changes.held is not None:
+            held, is_held = changes.held, np.ones_like(is_held)
+        elif self._filter.linear_in_theta:
+            for place, value in self._filter.fixed_values().items():
+                held[:, place], is_held[place] = value, 1.0
+        noise = _array(self._noise_std[:, 0].double()), _array(self._precision[:, 0])
+        moments = changes.squares, changes.cross, changes.gram
+        return Chains(*moments, held, is_held, *noise, self._n_measured, self._temperature)
 
     def _of(self, moments: Moments) -> Tensor:
         moments = self._filter.free_moments(moments)
