@@ -14,13 +14,21 @@ from numba import njit
 from .._utils._numbers import FloatArray
 from ..filters._tables import COMPILED, after, make, workspace
 
-__all__ = ["Chains", "SlabNumbers", "evidence_of_all", "flip_strengths", "flip_units"]
+__all__ = [
+    "LARGEST_LOGARITHM",
+    "LARGEST_RATIO",
+    "Chains",
+    "SlabNumbers",
+    "evidence_of_all",
+    "flip_strengths",
+    "flip_units",
+]
 
 # Added to every coefficient as a share of its own curvature, as coefficients may be hard to tell apart.
 RELATIVE_RIDGE = 1e-12
 _TINY = float(np.finfo(np.float64).tiny ** 0.5)
-_LARGEST_LOGARITHM = 60.0  # of a strength
-_LARGEST_RATIO = 14.0  # of a strength that is tried to a usual one, in logarithms: a factor of a million
+LARGEST_LOGARITHM = 60.0  # of a strength
+LARGEST_RATIO = 14.0  # of a strength that is tried to a usual one, in logarithms: a factor of a million
 _N_NEWTON_STEPS = 4  # to the mode of one strength given all others; a proposal needs no more
 # Strengths nearer to each other or to zero than this share of a usual one make no parabola.
 _APART = 1e-6
@@ -122,7 +130,7 @@ def flip_units(tables, chains, adjacency, rows, columns, prior, pairs, n_visits,
 
 @njit(inline="always", **COMPILED)
 def _strength(z, has_signs):
-    return z if has_signs else math.exp(min(max(z, -_LARGEST_LOGARITHM), _LARGEST_LOGARITHM))
+    return z if has_signs else math.exp(min(max(z, -LARGEST_LOGARITHM), LARGEST_LOGARITHM))
 
 
 @njit(inline="always", **COMPILED)
@@ -132,7 +140,7 @@ def _number(strength, has_signs):
 
 @njit(inline="always", **COMPILED)
 def _within_reason(z, location, has_signs):
-    return z if has_signs else min(max(z, location - _LARGEST_RATIO), location + _LARGEST_RATIO)
+    return z if has_signs else min(max(z, location - LARGEST_RATIO), location + LARGEST_RATIO)
 
 
 @njit(**COMPILED)

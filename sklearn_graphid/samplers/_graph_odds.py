@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from ._kernel import Denoiser, RandomSource
+from ._kernel import Denoiser
+from ._moves import Sweep, SweepState
 from ._problem import Problem
 from ._swaps import Swap, prior_gain_of_swap
 from ._tempering import PriorOdds, log_weight_of_prior, of_chains
@@ -21,41 +21,26 @@ class GraphOdds:
     """The prior of graphs, as odds.
 
     A prior of independent pairs is a table. One that can be told which pairs are known is asked about every change by
-    itself, and its table is a guess. Of any other, the table is what it says of a noisy copy of the graph, and all that
-    there is.
+    itself; its table is what it said while pairs were flipped, a guess. Of any other, the table is what it said of a
+    noisy copy of the graph, and all that there is.
     """
 
     problem: Problem  # in single precision: unknown pairs alone, and edges of strength one
     denoise: Denoiser
     sigma: float
-    has_independent_pairs: bool
     is_table_exact: bool
     is_uncertain: Tensor  # (free pairs,) of bool: False for edges that are known, whose strength is not
     table: Tensor  # (chains, free pairs) log-odds of an edge
 
     @classmethod
-    def of(
-        cls, problem: Problem, denoise: Denoiser, sigma: float, n_parts: int, has_independent_pairs: bool, like: Tensor
-    ) -> GraphOdds:
-        """The prior before it is asked about graphs of the shape of `like` (chains, free pairs)."""
-        numbers, table = torch.arange(like.shape[1], device=like.device), torch.zeros_like(like)
+    def of(cls, sweep: Sweep, state: SweepState, n_parts: int, has_independent_pairs: bool) -> GraphOdds:
+        """Make them of what the prior said when it was last asked."""
+        presence, like = sweep.presence, state.chain.pairs
         is_exact = has_independent_pairs or n_parts == 1
-        is_uncertain = numbers < problem.n_unknown
-        return cls(problem.of_presence(), denoise, sigma, has_independent_pairs, is_exact, is_uncertain, table)
-
-    def asked(self, is_edge: Tensor, n_parts: int, rng: RandomSource) -> GraphOdds:
-        """Return the prior with a table for graphs (chains, free pairs), asked about `n_parts` parts in turn."""
-        pairs = self._pairs(is_edge)
-        normal, order = rng.normal(pairs.shape[1]).to(pairs), rng.uniform(pairs.shape[1]).argsort(1)
-        if not pairs.shape[1]:
-            return self
-        if self.has_independent_pairs:
-            odds = self._odds(torch.full_like(pairs, 0.5), None)
-        elif n_parts == 1:
-            odds = self._odds(pairs + self.sigma * normal, None)
-        else:
-            odds = self._odds_in_parts(pairs, normal, order.chunk(n_parts, 1))
-        return replace(self, table=_widened(odds.log_odds, self.table))
+        table = state.prior.log_odds if is_exact else state.prior.beside_copy(presence, state.denoise)
+        table = torch.nn.functional.pad(table.to(like), (0, like.shape[1] - table.shape[1]))
+        is_uncertain = torch.arange(like.shape[1], device=like.device) < presence.n_unknown
+        return cls(presence, state.denoise, sweep.sigma, is_exact, is_uncertain, table)
 
     def of_chains(self, chains: Tensor) -> GraphOdds:
         """Those of some of the chains, by their numbers."""
@@ -69,7 +54,8 @@ class GraphOdds:
         pairs = self._pairs(is_edge)
         place = place.clamp_max(pairs.shape[1] - 1)  # a chain without a move is given any pair
         is_asked = torch.zeros_like(pairs).scatter_(1, place, 1.0)
-        log_odds = self._odds(pairs.scatter(1, place, 0.5), is_asked).log_odds
+        copy, known = pairs.scatter(1, place, 0.5), 1 - self.problem.scatter(is_asked)
+        log_odds = PriorOdds.asked(self.problem, self.denoise, copy, self.sigma, known).log_odds
         return (sign * log_odds.gather(1, place).to(sign))[:, 0]
 
     def of_swap(self, is_edge: Tensor, taken: Tensor, added: Tensor) -> Tensor:
@@ -89,25 +75,3 @@ class GraphOdds:
 
     def _pairs(self, is_edge: Tensor) -> Tensor:
         return is_edge[:, : self.problem.n_unknown].to(self.problem.base)
-
-    def _odds(self, copy: Tensor, is_asked: Tensor | None) -> PriorOdds:
-        known = None if is_asked is None else 1 - self.problem.scatter(is_asked)
-        return PriorOdds.asked(self.problem, self.denoise, copy, self.sigma, known)
-
-    def _odds_in_parts(self, pairs: Tensor, normal: Tensor, parts: Sequence[Tensor]) -> PriorOdds:
-        """What the prior says of one part after the other, the others taken for known."""
-        answers: PriorOdds | None = None
-        for part in parts:
-            is_asked = torch.zeros_like(pairs).scatter_(1, part, 1.0)
-            copy = pairs + self.sigma * normal * is_asked
-            said = self._odds(copy, is_asked)
-            # What the copy says of a pair itself is no news.
-            said = said._replace(log_odds=said.log_odds - (copy - 0.5) / self.sigma**2)
-            answers = said if answers is None else answers.where(is_asked > 0, said)
-        assert answers is not None  # there is a part
-        return answers
-
-
-def _widened(log_odds: Tensor, table: Tensor) -> Tensor:
-    """Log-odds of unknown pairs as those of all free pairs; zero for edges that are known."""
-    return torch.nn.functional.pad(log_odds.to(table), (0, table.shape[1] - log_odds.shape[1]))

@@ -205,7 +205,9 @@ class Objective(NamedTuple):
         pull_of_theta = (by_theta * residuals[:, None]).sum((-2, -1)) - theta_precision * theta
         gradient.append(pull_of_theta * self.problem.filter.is_free(theta))
         mixed, flat = by_strengths.along_many(by_theta), by_theta.flatten(2)
-        diagonal = torch.where(self.is_real, width[:, None] ** -2 + self.slab.bend(z, self.conditions.law), 1.0)
+        diagonal = torch.where(
+            self.is_real, width[:, None] ** -2 + self.slab.bend(z, _column(self.conditions.law)), 1.0
+        )
         upper = torch.cat([by_strengths.products(by_strengths) + torch.diag_embed(diagonal), mixed], 2)
         lower = torch.cat([mixed.mT, flat @ flat.mT + torch.diag_embed(theta_precision)], 2)
         return torch.cat(gradient, 1), torch.cat([upper, lower], 1)
@@ -351,7 +353,7 @@ def _of_edges(objective: Objective, fit: LaplaceFit, covariance: Tensor) -> tupl
     slab, law = objective.slab, objective.conditions.law
     variance = covariance.diagonal(dim1=-2, dim2=-1)[:, : fit.mode.shape[1]]
     strength, by_z, prior = slab.strength(fit.mode), slab.slope(fit.mode), law.width[:, None] ** -2
-    curvature = (1 / variance - prior - slab.bend(fit.mode, law)).clamp_min(0.0) / by_z**2
+    curvature = (1 / variance - prior - slab.bend(fit.mode, _column(law))).clamp_min(0.0) / by_z**2
     return curvature * strength + (fit.mode - law.location[:, None]) * prior / by_z, curvature
 
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ._compiled import LARGEST_LOGARITHM, LARGEST_RATIO, evidence_of_all
 from ._kernel import RandomSource
 
 __all__ = ["GaussianSlab", "LogNormalSlab", "Slab", "StrengthLaw"]
 
-# Newton steps to the mode of one strength given all others; a proposal needs no more.
-_N_NEWTON_STEPS = 4
-_LARGEST_LOGARITHM = 60.0
-_LARGEST_RATIO = 14.0  # of a strength that is tried to a usual one, in logarithms: a factor of a million
 # The squared width has an inverse gamma law: as if six strengths had been seen before, of mean square deviation 1/2
 # in logarithms. Strengths then differ by a factor of two to three, which some dozen edges overrule.
 _N_SEEN_BEFORE = 6.0
@@ -71,20 +69,23 @@ class Slab(ABC):
         return z
 
     def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
-        """What the curve from z (chains, n) to the strength adds to the curvature of minus the log-posterior."""
+        """What the curve from z to the strength adds to the curvature of minus the log-posterior; the law fits z."""
         return torch.zeros_like(z)
 
-    @abstractmethod
     def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
         """Log of the mean of exp(slope w - curvature w^2 / 2) over strengths w, and in z where most of it comes from.
 
         The law has to fit the shape of the other arguments. It is Laplace's approximation where no formula is known.
         """
+        arguments = torch.broadcast_tensors(slope.double(), curvature.double(), *law)
+        log_odds, z = (np.empty(slope.shape) for _ in range(2))
+        flat = (part.flatten().cpu().numpy() for part in arguments)
+        evidence_of_all(*flat, self.has_signs, log_odds.reshape(-1), z.reshape(-1))
+        return torch.from_numpy(log_odds).to(slope), torch.from_numpy(z).to(slope)
 
     def precision(self, z: Tensor, curvature: Tensor, law: StrengthLaw) -> Tensor:
         """Minus the second derivative by z of the logarithm of what `log_evidence` takes the mean of, at its mode."""
-        prior = law.width**-2
-        return curvature.clamp_min(0.0) * self.slope(z) ** 2 + prior
+        return curvature.clamp_min(0.0) * self.slope(z) ** 2 + law.width**-2 + self.bend(z, law)
 
     @abstractmethod
     def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
@@ -102,7 +103,7 @@ class LogNormalSlab(Slab):
     range_of_strengths = (0.0, 10.0)
 
     def strength(self, z: Tensor) -> Tensor:
-        return z.clamp(-_LARGEST_LOGARITHM, _LARGEST_LOGARITHM).exp()
+        return z.clamp(-LARGEST_LOGARITHM, LARGEST_LOGARITHM).exp()
 
     def slope(self, z: Tensor) -> Tensor:
         return self.strength(z)
@@ -114,7 +115,7 @@ class LogNormalSlab(Slab):
         return self.strength(law.location)
 
     def within_reason(self, z: Tensor, law: StrengthLaw) -> Tensor:
-        return torch.minimum(torch.maximum(z, law.location - _LARGEST_RATIO), law.location + _LARGEST_RATIO)
+        return torch.minimum(torch.maximum(z, law.location - LARGEST_RATIO), law.location + LARGEST_RATIO)
 
     def moments(self, law: StrengthLaw) -> tuple[Tensor, Tensor]:
         mean = (law.location + 0.5 * law.width**2).exp()
@@ -126,32 +127,7 @@ class LogNormalSlab(Slab):
     def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
         # At the mode the likelihood's slope by z is (z - location) / width^2, and minus this is what the exponential
         # adds to the curvature; nothing where it would take some off.
-        return ((law.location[:, None] - z) / law.width[:, None] ** 2).clamp_min(0.0)
-
-    def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
-        (location, width), curvature = law, curvature.clamp_min(0.0)
-        precision = width**-2
-
-        def density(z: Tensor) -> Tensor:
-            strength = self.strength(z)
-            return slope * strength - 0.5 * curvature * strength**2 - 0.5 * precision * (z - location) ** 2
-
-        # Without a prior the best strength is slope / curvature, where that is above zero.
-        best = self.number(slope / curvature.clamp_min(1e-300))
-        best = torch.minimum(torch.maximum(best, location - 6 * width), location + 6 * width)
-        z = torch.where(density(best) > density(location), best, location)
-        for _ in range(_N_NEWTON_STEPS):
-            strength = self.strength(z)
-            pull = slope * strength - curvature * strength**2
-            gradient = pull - precision * (z - location)
-            step = gradient / (curvature * strength**2 + precision + pull.abs())
-            tried = z + step.clamp(-1.0, 1.0)
-            z = torch.where(density(tried) > density(z), tried, z)
-        return density(z) - 0.5 * (self.precision(z, curvature, law) * width**2).log(), z
-
-    def precision(self, z: Tensor, curvature: Tensor, law: StrengthLaw) -> Tensor:
-        bent = ((law.location - z) * law.width**-2).clamp_min(0.0)
-        return super().precision(z, curvature, law) + bent
+        return ((law.location - z) / law.width**2).clamp_min(0.0)
 
     def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
         location = known.mean() if len(known) else known.new_zeros(())
@@ -189,14 +165,6 @@ class GaussianSlab(Slab):
 
     def unit(self, law: StrengthLaw) -> Tensor:
         return self.size(law)
-
-    def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:
-        location, width = law
-        precision = width**-2
-        bend = curvature.clamp_min(0.0) + precision
-        pull = slope + precision * location
-        z = pull / bend
-        return 0.5 * (pull * z - precision * location**2) - 0.5 * (bend * width**2).log(), z
 
     def first_law(self, known: Tensor, n_chains: int) -> StrengthLaw:
         if not len(known):

@@ -129,8 +129,7 @@ class RefitStrengths(Move):
         Flips and swaps in a sweep, in turn, during the warm-up and from then on. On power grids with 39 and 57 buses,
         eight of each take twice the time and find no more.
     n_parts : int
-        Into how many parts the pairs are divided when the prior is asked about all. One: it is not told that other
-        pairs are known.
+        Into how many parts flips divide the pairs. One: the prior is not told that other pairs are known.
     has_independent_pairs : bool
         Whether pairs are independent under the prior.
     noise : DrawNoise
@@ -169,7 +168,7 @@ class RefitStrengths(Move):
 
     def start(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
         pairs, theta, noise_std = state.chain
-        odds = GraphOdds.of(sweep.problem, state.denoise, sweep.sigma, self.n_parts, self.has_independent_pairs, pairs)
+        odds = GraphOdds.of(sweep, state, self.n_parts, self.has_independent_pairs)
         fit = self._posterior(sweep, state, odds).fit(pairs != 0, self.slab.number(pairs), theta)
         state = state.at(ChainState(strengths_of(self.slab, fit, fit.mode), fit.theta, noise_std))
         state = state.keeping("mode", fit.spread(fit.mode)).keeping("theta of mode", fit.theta)
@@ -177,8 +176,7 @@ class RefitStrengths(Move):
 
     def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
         problem, chain = sweep.problem_of(state), state.chain
-        odds = GraphOdds.of(problem, state.denoise, sweep.sigma, self.n_parts, self.has_independent_pairs, chain.pairs)
-        odds = odds.asked(chain.pairs != 0, self.n_parts, rng)
+        odds = GraphOdds.of(sweep, state, self.n_parts, self.has_independent_pairs)
         posterior = self._posterior(sweep, state, odds)
         posterior, position = self._narrowed(posterior, self._position(posterior, state))
         n_seen = torch.zeros_like(chain.pairs)

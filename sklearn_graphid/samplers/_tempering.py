@@ -256,10 +256,16 @@ class PriorOdds(NamedTuple):
         adjacency = problem.assemble(copy)
         if not isinstance(denoise, TemperedDenoiser):
             log_odds = torch.logit(problem.gather(denoise(adjacency, sigma, known)), eps=_SMALLEST_PROBABILITY)
-            return cls(log_odds, log_odds)  # trust is not drawn, and nobody reads the second
+            return cls(log_odds, log_odds - _own_log_odds(copy, sigma))
         said = problem.gather(denoise.said_by_prior(adjacency, sigma, known))
         own = _own_log_odds(copy, sigma) + problem.gather(denoise.evidence)
         return cls(own + denoise.mixed(said), said)
+
+    def beside_copy(self, problem: Problem, denoise: Denoiser) -> Tensor:
+        """Log-odds of an edge without what the noisy values themselves said."""
+        if not isinstance(denoise, TemperedDenoiser):
+            return self.said
+        return problem.gather(denoise.evidence).to(self.said) + denoise.mixed(self.said).to(self.said)
 
     def where(self, is_new: Tensor, new: PriorOdds) -> PriorOdds:
         """New answers where `is_new` (chains, unknown pairs), and these elsewhere."""
