@@ -90,6 +90,7 @@ class LaplaceFit(NamedTuple):
     theta: Tensor  # (chains, parameters)
     factor: Tensor  # (chains, n, n) lower Cholesky factor of the precision, n = n_edges + parameters
     is_found: Tensor  # (chains,) of bool: whether this is the mode
+    has_outputs: Tensor  # (chains,) of bool: whether the filter has outputs on the graph
 
     def at(self, deviation: Tensor) -> tuple[Tensor, Tensor]:
         """z and theta, at standardised deviations (chains, n) from the mode."""
@@ -260,7 +261,9 @@ def fit_strengths(objective: Objective, z: Tensor, theta: Tensor, n_iterations: 
         left = left[~is_stuck]
         if not len(left):
             break
-    return LaplaceFit(objective.is_edge, objective.places, objective.is_real, z, theta, factor, is_found)
+    has_outputs = have_outputs(objective.problem, objective.problem.assemble(objective.is_edge.to(z)))
+    graphs = objective.is_edge, objective.places, objective.is_real
+    return LaplaceFit(*graphs, z, theta, factor, is_found, has_outputs)
 
 
 def _cholesky(precision: Tensor) -> tuple[Tensor, Tensor]:
@@ -496,7 +499,7 @@ class StrengthPosterior(NamedTuple):
         density = density - self.problem.n_measured * noise_std.log()  # for comparisons between chains
         scaled = (z - location[:, None]) / width[:, None]
         density = density - (fit.is_real * (0.5 * scaled**2 + width.log()[:, None])).sum(1)
-        return torch.where(have_outputs(self.problem, self.problem.assemble(fit.is_edge.to(z))), density, -torch.inf)
+        return torch.where(fit.has_outputs, density, -torch.inf)
 
 
 class Change(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..filters._edge_changes import RecomputedChanges
 from ._draws import DrawNoise
 from ._flips import FlipLikelihood
 from ._graph_odds import GraphOdds
@@ -102,7 +103,10 @@ class RescaleStrengths(Move):
         z = self.slab.number(torch.where(pairs == 0, 1.0, pairs))
         unlikely = torch.where(pairs == 0, 0.0, ((z - law.location[:, None]) / law.width[:, None]) ** 2).sum(1)
         if problem.filter.linear_in_theta:
-            likelihood = FlipLikelihood(problem, problem.edge_changes(adjacency, theta), noise_std, 1.0).now
+            data = problem.inputs, problem.targets, None if problem.is_complete else problem.measured
+            likelihood = FlipLikelihood(
+                problem, RecomputedChanges(problem.filter, adjacency, theta, *data), noise_std, 1.0
+            ).now
         else:
             squares = problem.residuals(adjacency, theta).square().sum((-2, -1))
             likelihood = log_density_of_theta(problem, theta, squares, noise_std)
@@ -135,7 +139,9 @@ class RefitStrengths(Move):
     noise : DrawNoise
         The prior of the noise level.
     certain : float
-        Pairs whose log-odds to become an edge are below this in every chain are left out of a sweep.
+        Pairs whose log-odds to become an edge are below this in every chain are left out.
+    sweeps_between_full_ones : int
+        How often all pairs are looked at, to see which can be left out.
     redraws : tuple of float
         How much of the deviations of strengths is kept in each redraw of all. Where the Gaussian is good, all may be
         forgotten; small steps, and steps of one strength that may be long, are for where it is not.
@@ -159,6 +165,7 @@ class RefitStrengths(Move):
     has_independent_pairs: bool = False
     noise: DrawNoise = field(default_factory=DrawNoise)
     certain: float = -9.0
+    sweeps_between_full_ones: int = 4
     redraws: tuple[float, ...] = (0.0, 0.9, 0.0, 0.9)
     n_shifts: int = 4
     n_leaps: int = 3
@@ -178,7 +185,12 @@ class RefitStrengths(Move):
         problem, chain = sweep.problem_of(state), state.chain
         odds = GraphOdds.of(sweep, state, self.n_parts, self.has_independent_pairs)
         posterior = self._posterior(sweep, state, odds)
-        posterior, position = self._narrowed(posterior, self._position(posterior, state))
+        position = self._position(posterior, state)
+        if self._looks_at_all(sweep):
+            posterior, position = self._narrowed(posterior, position)
+            state = state.fixing(
+                "candidates", torch.zeros_like(odds.is_uncertain).index_fill(0, posterior.candidates, True)
+            )
         n_seen = torch.zeros_like(chain.pairs)
         for _ in range(self.n_leaps if sweep.is_warmup else 0):
             position = flip_many(posterior, position)
@@ -199,9 +211,15 @@ class RefitStrengths(Move):
             state = state.telling_probability(n_seen[:, : problem.n_unknown] / n_moves)
         return self._compared(posterior, position, state)
 
+    def _looks_at_all(self, sweep: Sweep) -> bool:
+        return sweep.number % self.sweeps_between_full_ones == 0
+
     def _posterior(self, sweep: Sweep, state: SweepState, odds: GraphOdds) -> StrengthPosterior:
         problem, noise_std = sweep.problem_of(state), state.chain.noise_std
-        candidates = torch.arange(problem.space.n_free, device=noise_std.device)
+        is_candidate = torch.ones_like(odds.is_uncertain)
+        if not self._looks_at_all(sweep):
+            is_candidate = ((state.chain.pairs != 0).any(0) & odds.is_uncertain) | state.fixed["candidates"]
+        candidates = is_candidate.nonzero()[:, 0]
         conditions = conditions_of(problem, state.kept["law"], noise_std)
         most_edges = problem.n_certain + self.begin.most_edges(problem)
         return StrengthPosterior(problem, self.slab, conditions, odds, candidates, sweep.is_warmup, most_edges)
