@@ -10,7 +10,7 @@ from torch import Tensor
 from .._utils._numbers import check_integer, check_number
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges, same_in_all_experiments
-from ._polynomial import _combine, krylov, polynomial_pullback
+from ._polynomial import PolynomialFilter, _combine, krylov, polynomial_pullback
 from ._tables import InverseChanges
 
 __all__ = ["ARMAFilter"]
@@ -106,6 +106,16 @@ class ARMAFilter(GraphFilter):
         columns = [_solve(matrix, s) for s in shifted_inputs] + [-_solve(matrix, s) for s in shifted_outputs[1:]]
         return outputs, torch.stack(columns, dim=-1)
 
+    def n_coefficients(self) -> int:
+        return self.ma_order + 1
+
+    def backwards(self) -> GraphFilter | None:
+        # With no moving average, the inputs are a polynomial of the outputs: b x = y + a_1 A y + ...
+        return PolynomialFilter(self.ar_order) if self.ma_order == 0 and not self.fixed else None
+
+    def theta_of_backwards(self, theta: Tensor) -> Tensor:
+        return torch.cat([torch.ones_like(theta[:, :1]), theta[:, 1:]], 1) / theta[:, :1]
+
     def edge_changes(
         self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
     ) -> EdgeChanges:
@@ -128,9 +138,9 @@ class ARMAFilter(GraphFilter):
         of_nodes = None if measured is None else same_in_all_experiments(measured)
         if (self.ar_order, self.ma_order) != (1, 0) or (measured is not None and of_nodes is None):
             return super().edge_changes(adjacency, theta, signals, targets, measured)
-        numerator, denominator = self._split(theta.double())
+        _, denominator = self._split(theta.double())
         inverse = torch.linalg.inv_ex(self._denominator_matrix(adjacency.double(), denominator)).inverse
-        return InverseChanges(inverse, denominator[:, 1], numerator, signals, targets, of_nodes, directed=directed)
+        return InverseChanges(inverse, denominator[:, 1], signals, targets, of_nodes, directed=directed)
 
     def _split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         numerator = theta[:, : self.ma_order + 1]

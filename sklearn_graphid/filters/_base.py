@@ -160,6 +160,18 @@ class GraphFilter(BaseEstimator, ABC):
         """Return the moments of the regression on the parameters that are free."""
         return moments
 
+    def n_coefficients(self) -> int:
+        """Return how many of the first parameters only multiply terms of the outputs, whatever the others are."""
+        return self.n_parameters() if self.linear_in_theta else 0
+
+    def backwards(self) -> GraphFilter | None:
+        """Return a simpler filter that turns outputs back into inputs, or None; samplers look for starts with it."""
+        return None
+
+    def theta_of_backwards(self, theta: Tensor) -> Tensor:
+        """Return theta (chains, parameters) of this filter from that of `backwards`."""
+        return theta
+
     def for_nodes(self, node_names: Names | None) -> GraphFilter:
         """Return the filter for nodes in this order; filters that treat all nodes alike return themselves."""
         return self
@@ -314,6 +326,9 @@ class FixedParameters(GraphFilter):
         self.allows_negative_strengths = filter.allows_negative_strengths
         self.needs_autograd = filter.needs_autograd
 
+    def n_coefficients(self) -> int:
+        return self.filter.n_coefficients()
+
     def parameter_names(self) -> list[str]:
         return self.filter.parameter_names()
 
@@ -387,13 +402,13 @@ class FixedParameters(GraphFilter):
         return self.filter.directed_edge_changes(adjacency, theta, signals, targets, measured)
 
     def free_moments(self, moments: Moments) -> Moments:
-        if not self.linear_in_theta:
-            return moments
         squares, cross, gram = moments
-        fixed = self.fixed_values()
+        fixed = {place: value for place, value in self.fixed_values().items() if place < cross.shape[-1]}
+        if not fixed:
+            return moments
         places = torch.tensor(list(fixed), device=cross.device)
         values = torch.tensor(list(fixed.values()), dtype=cross.dtype, device=cross.device)
-        others = torch.tensor([place for place in range(self.n_parameters()) if place not in fixed]).to(places)
+        others = torch.tensor([place for place in range(cross.shape[-1]) if place not in fixed]).to(places)
         to_fixed = gram.index_select(-1, places) @ values  # (..., parameters)
         return Moments(
             squares + ((to_fixed - 2 * cross).index_select(-1, places) * values).sum(-1),

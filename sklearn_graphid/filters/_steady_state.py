@@ -188,9 +188,7 @@ class SteadyStateFilter(GraphFilter):
         inverse = self._inverse(adjacency).mT
         settings = {"left_differs": not directed, "right_differs": True, "directed": directed}
         one = inverse.new_ones(1)
-        return InverseChanges(
-            inverse, one, None, signals, targets, of_nodes, smallest=_SMALLEST_DETERMINANT, **settings
-        )
+        return InverseChanges(inverse, one, signals, targets, of_nodes, smallest=_SMALLEST_DETERMINANT, **settings)
 
     def changed_designs(
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor

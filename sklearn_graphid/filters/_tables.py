@@ -494,8 +494,7 @@ event.register("numba:compile", _TellOnce())
 class TableChanges(EdgeChanges):
     """Moments of graphs from compiled tables, see `EdgeChanges`.
 
-    Coefficients of the regression that are no parameters of their own, or are held, are `held` (chains, regressors).
-    The moments are then those of the residuals, without regressors.
+    The regressors are those of the first parameters of the filter, which multiply its outputs.
     """
 
     def __init__(
@@ -506,7 +505,6 @@ class TableChanges(EdgeChanges):
         vectors: Tensor,
         matrix: Tensor | None = None,
         factor: Tensor | None = None,
-        held: Tensor | None = None,
         left_differs: bool = False,
         right_differs: bool = False,
         directed: bool = False,
@@ -519,7 +517,6 @@ class TableChanges(EdgeChanges):
         self._matrix = np.empty((n_chains, 0, 0)) if matrix is None else _array(matrix)
         self._vectors = _array(vectors)
         self._product: FloatArray | None = None
-        self.held = None if held is None else _array(held)
         # Moments (chains,) of the regression, which changes are made in.
         self.squares, self.cross, self.gram = (_array(part).copy() for part in moments)
         self.n_numbers = 1
@@ -537,14 +534,14 @@ class TableChanges(EdgeChanges):
 
     @property
     def moments(self) -> Moments:  # type: ignore[override]
-        return self._told(self.squares.copy(), self.cross.copy(), self.gram.copy())
+        return Moments(*(self._tensor(part.copy()) for part in (self.squares, self.cross, self.gram)))
 
     def moments_after(self, rows: Tensor, columns: Tensor, amounts: Tensor) -> Moments:
         shape, p = tuple(amounts.shape), self.cross.shape[1]
         squares, cross, gram = np.empty(shape), np.empty((*shape, p)), np.empty((*shape, p, p))
         change = _array(rows[..., 0]), _array(columns[..., 0]), _array(amounts.double())
         _all_after(self.tables, *change, self.squares, self.cross, self.gram, squares, cross, gram)
-        return self._told(squares, cross, gram)
+        return Moments(*(self._tensor(part) for part in (squares, cross, gram)))
 
     def make(self, rows: Tensor, columns: Tensor, amounts: Tensor, moments: Moments | None = None) -> None:
         change = _array(rows[..., 0]), _array(columns[..., 0]), _array(amounts.double())
@@ -570,13 +567,6 @@ class TableChanges(EdgeChanges):
     def _tensor(self, array: FloatArray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
 
-    def _told(self, squares: FloatArray, cross: FloatArray, gram: FloatArray) -> Moments:
-        if self.held is None:
-            return Moments(*(self._tensor(part) for part in (squares, cross, gram)))
-        held = self.held.reshape(len(squares), *[1] * (squares.ndim - 1), -1)
-        squares = squares + ((gram @ held[..., None])[..., 0] * held - 2 * cross * held).sum(-1)
-        return Moments.of_residuals(self._tensor(squares))
-
 
 class InverseChanges(TableChanges):
     """Moments of graphs under the inverse of a matrix that is linear in the graph.
@@ -587,8 +577,6 @@ class InverseChanges(TableChanges):
         R, in double precision.
     factor : Tensor (chains,)
         The share of a change of the graph by which the matrix changes.
-    held : Tensor (chains, 1) or None
-        What the outputs are multiplied by, if that is not to be integrated out.
     signals, targets : Tensor (experiments, nodes)
         Inputs, and outputs; the latter may have an axis of chains before these.
     measured : Tensor (nodes,) or None
@@ -601,7 +589,6 @@ class InverseChanges(TableChanges):
         self,
         inverse: Tensor,
         factor: Tensor,
-        held: Tensor | None,
         signals: Tensor,
         targets: Tensor,
         measured: Tensor | None = None,
@@ -620,7 +607,6 @@ class InverseChanges(TableChanges):
             vectors=torch.stack(vectors, 1).permute(0, 3, 1, 2),
             matrix=inverse,
             factor=factor.double().expand(len(inverse)),
-            held=held,
             **settings,
         )
 

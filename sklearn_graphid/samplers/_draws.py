@@ -12,9 +12,17 @@ from ._kernel import RandomSource
 from ._moves import Move, Sweep, SweepState
 from ._problem import Problem
 from ._tempering import density_of, log_weight_of_prior, redraw_prior, start_density, trust_of
-from ._theta import fit_theta, noise_std_from, propose_theta_globally, sample_noise_std, sample_theta, theta_precision
+from ._theta import (
+    fit_theta,
+    noise_std_from,
+    propose_theta_globally,
+    redraw_theta_from_pool,
+    sample_noise_std,
+    sample_theta,
+    theta_precision,
+)
 
-__all__ = ["DrawMeasurements", "DrawNoise", "DrawPrior", "DrawTheta"]
+__all__ = ["DrawMeasurements", "DrawNoise", "DrawPrior", "DrawTheta", "DrawThetaFromPool"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,36 @@ def _may_have_poles(problem: Problem) -> bool:
     """
     is_bounded = all(math.isfinite(low) and math.isfinite(high) for low, high in problem.filter.bounds())
     return not (is_bounded or problem.filter.linear_in_theta or problem.filter.needs_autograd)
+
+
+@dataclass(frozen=True)
+class DrawThetaFromPool(Move):
+    """Draw theta of a filter whose outputs are linear in some of its parameters and may have poles in the others.
+
+    Nothing local leads past a pole; see `redraw_theta_from_pool`. For other filters nothing happens.
+
+    Parameters
+    ----------
+    size : int
+        Of the pool.
+    largest_work : float
+        Multiplications for one pool, beyond which it is smaller.
+    """
+
+    size: int = 64
+    largest_work: float = 1e9
+
+    def __call__(self, sweep: Sweep, state: SweepState, rng: RandomSource) -> SweepState:
+        problem, (pairs, theta, noise_std) = sweep.problem_of(state), state.chain
+        filter, n_coefficients = problem.filter, problem.filter.n_coefficients()
+        n_others = theta.shape[1] - n_coefficients
+        if not n_coefficients or not n_others or filter.fixed_values() or filter.log_prior(theta) is not None:
+            return state
+        size = min(self.size, max(4, int(self.largest_work / (len(theta) * problem.n_nodes**3))))
+        randomness = rng.normal(size, n_others), rng.uniform(), rng.normal(n_coefficients)
+        adjacency = problem.assemble(pairs)
+        theta = redraw_theta_from_pool(problem, adjacency, theta, noise_std, *randomness, sweep.temperature)
+        return state.at(state.chain._replace(theta=theta))
 
 
 @dataclass(frozen=True)

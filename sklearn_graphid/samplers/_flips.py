@@ -38,7 +38,7 @@ from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
 from ._strength_start import StrengthStart
 from ._tempering import PriorOdds
-from ._theta import log_marginal_likelihood, sample_theta, theta_precision
+from ._theta import drawn_coefficients, log_marginal_likelihood, sample_theta, theta_precision
 
 __all__ = ["FlipLikelihood", "FlipPairs", "FlipStrengths", "StrengthFlips", "UnitFlips", "Visits", "gains_of_known"]
 
@@ -339,6 +339,8 @@ class FlipPairs(Move):
             visits = Visits(part, is_visited, thresholds.gather(1, part))
             flip_sweep(problem, likelihood, UnitFlips(sweep.temperature), adjacency, prior.log_odds, visits, gain)
             chain = chain._replace(pairs=problem.gather(adjacency))
+        if not problem.filter.linear_in_theta:  # otherwise all of theta is drawn next
+            chain = chain._replace(theta=likelihood.drawn_coefficients(chain.theta, rng))
         # What a flip would gain, seen from the pair as it stands now.
         flip_odds = (gain + (1 - 2 * chain.pairs) * prior.log_odds) / sweep.temperature
         probability = torch.sigmoid((1 - 2 * chain.pairs) * flip_odds)
@@ -403,6 +405,8 @@ class FlipStrengths(Move):
             flip_sweep(problem, likelihood, kind, adjacency, _widened(prior.log_odds, gain), visits, gain)
         if problem.filter.linear_in_theta:  # flips have integrated it out
             theta, _ = sample_theta(problem, adjacency, theta, chain.noise_std, *of_theta)
+        else:
+            theta = likelihood.drawn_coefficients(theta, rng)
         chain = chain._replace(pairs=problem.gather(adjacency), theta=theta)
         state = state.at(chain)._replace(prior=prior, flip_gain=gain)
         return state.telling_probability((chain.pairs[:, :n_unknown] != 0).to(gain))
@@ -523,15 +527,23 @@ class FlipLikelihood:
         self.changes.make(rows, columns, amounts, Moments(squares, cross, gram))
         self.now = torch.where(is_moving, log_likelihood, self.now)
 
+    def drawn_coefficients(self, theta: Tensor, rng: RandomSource) -> Tensor:
+        """Return theta (chains, parameters) with the coefficients drawn that have been integrated out."""
+        n_coefficients, fixed = self.changes.moments.cross.shape[-1], self._filter.fixed_values()
+        free = [place for place in range(n_coefficients) if place not in fixed]
+        if not free:
+            return theta
+        moments = self._filter.free_moments(self.changes.moments)
+        drawn = drawn_coefficients(moments, self._noise_std[:, 0], self._precision, rng.normal(len(free)))
+        return theta.index_copy(1, torch.tensor(free, device=theta.device), drawn.to(theta.dtype))
+
     def chains(self) -> Chains:
         """Return the same for compiled loops, which bring the tables' moments up to date."""
         changes = self.changes
         assert isinstance(changes, TableChanges)
         held, is_held = np.zeros_like(changes.cross), np.zeros(changes.cross.shape[1])
-        if changes.held is not None:
-            held, is_held = changes.held, np.ones_like(is_held)
-        elif self._filter.linear_in_theta:
-            for place, value in self._filter.fixed_values().items():
+        for place, value in self._filter.fixed_values().items():
+            if place < len(is_held):
                 held[:, place], is_held[place] = value, 1.0
         noise = _array(self._noise_std[:, 0].double()), _array(self._precision[:, 0])
         moments = changes.squares, changes.cross, changes.gram

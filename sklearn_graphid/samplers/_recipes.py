@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._draws import DrawMeasurements, DrawNoise, DrawPrior, DrawTheta
+from ._draws import DrawMeasurements, DrawNoise, DrawPrior, DrawTheta, DrawThetaFromPool
 from ._flips import FlipPairs, FlipStrengths
 from ._listed_graphs import DrawFromList
 from ._moves import Move
@@ -56,7 +56,7 @@ def binary_sweeps(
         moves.append(DrawFromList())
     if n_parts > 1:
         moves.append(SwapEdges(n_swaps, few=n_parts))
-    moves += [FlipPairs(n_parts), DrawTheta(), DrawMeasurements(), DrawPrior()]
+    moves += [FlipPairs(n_parts), DrawThetaFromPool(), DrawTheta(), DrawMeasurements(), DrawPrior()]
     return SweepKernel(n_sweeps, tuple(moves), BinaryStart(), sigma, measurements=measurements, **settings)
 
 
@@ -84,6 +84,7 @@ def weighted_sweeps(
         DrawStrengthLaw(slab),
         noise,
         FlipStrengths(slab, begin, **prior),
+        DrawThetaFromPool(),
         RefitStrengths(slab, begin, noise=noise, **prior),
         RescaleStrengths(slab),
         DrawPrior(),

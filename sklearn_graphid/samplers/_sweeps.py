@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
+from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo, where
 from ._moves import Move, Start, Sweep, SweepState
 from ._problem import Problem
 from ._tempering import PriorOdds
@@ -56,6 +56,9 @@ class SweepKernel(Kernel):
         from one that is not: it is in another mode, of odds too small to matter.
     sweeps_between_restarts : int
         How often that is looked at.
+    n_backwards : int
+        Where inputs are a simpler function of outputs than outputs of inputs, every second chain begins where so many
+        sweeps lead that take the outputs for exact: an inverse has poles, past which nothing local leads.
     """
 
     step_name: ClassVar[str] = "sweep"
@@ -74,6 +77,7 @@ class SweepKernel(Kernel):
     resumed_kept_share: float = 0.75
     largest_deficit: float = 30.0
     sweeps_between_restarts: int = 2
+    n_backwards: int = 8
 
     @property
     def remedy(self) -> str:  # type: ignore[override]
@@ -95,7 +99,8 @@ class SweepKernel(Kernel):
 
     def resumed(self) -> SweepKernel:
         n_sweeps = max(1, round(self.resumed_share * self.n_sweeps))
-        return replace(self, n_sweeps=n_sweeps, begin=self.begin.resumed(), kept_share=self.resumed_kept_share)
+        kept_share = self.resumed_kept_share
+        return replace(self, n_sweeps=n_sweeps, begin=self.begin.resumed(), kept_share=kept_share, n_backwards=0)
 
     def init(self, problem: Problem, denoise: Denoiser, chain: ChainState, rng: RandomSource) -> SweepState:
         sweep, nothing = self._sweep(problem, 0), torch.zeros_like(chain.pairs)
@@ -105,6 +110,8 @@ class SweepKernel(Kernel):
         if not self.measurements.is_trivial:
             state = state._replace(targets=outputs.targets)
         state = self.begin(sweep, state, rng)
+        if self.n_backwards and self.measurements.is_trivial and (backwards := _backwards(problem)) is not None:
+            state = self._begun_backwards(sweep, state, backwards, rng)
         for move in self.moves:
             state = move.start(sweep, state, rng)
         return state._replace(told={})
@@ -131,6 +138,25 @@ class SweepKernel(Kernel):
             return draw
         is_edge = (draw.graphs[:, : problem.n_unknown] != 0).to(draw.graphs)
         return draw._replace(graphs=is_edge, strengths=draw.graphs)
+
+    def _begun_backwards(self, sweep: Sweep, state: SweepState, backwards: Problem, rng: RandomSource) -> SweepState:
+        """Let every second chain begin from graphs that turn outputs into inputs."""
+        kernel, problem = replace(self, n_sweeps=self.n_backwards, noise_std=None), sweep.problem
+        low, high = torch.tensor(backwards.filter.initial_range()).to(state.chain.theta).unbind(1)
+        theta = low + (high - low) * rng.uniform(len(low))
+        noise_std = torch.full_like(theta[:, 0], backwards.scale)
+        inner = kernel.init(backwards, state.denoise, ChainState(state.chain.pairs, theta, noise_std), rng)
+        for _ in range(self.n_backwards):
+            inner, _ = kernel.step(backwards, state.denoise, inner, rng)
+        pairs, theta = inner.chain.pairs, problem.filter.theta_of_backwards(inner.chain.theta)
+        squares = problem.residuals(problem.assemble(pairs), theta).square().sum((-2, -1))
+        noise_std = (squares / problem.n_measured).sqrt().clamp_max(problem.scale)
+        if self.noise_std is not None:
+            noise_std = noise_std.clamp_min(self.noise_std)
+        found = ChainState(pairs, theta, noise_std)
+        is_found = torch.isfinite(theta).all(1) & (noise_std > 0)
+        is_found &= torch.arange(len(theta), device=theta.device) % 2 == 1
+        return state.at(where(is_found, found, state.chain))
 
     def _sweep(self, problem: Problem, number: int) -> Sweep:
         is_warmup = number < self.n_sweeps - self.n_draws
@@ -168,3 +194,12 @@ class SweepKernel(Kernel):
         ahead = (is_finite & ~is_behind).nonzero()[:, 0]
         other = ahead[(uniform * len(ahead)).long().clamp_max(len(ahead) - 1)]
         return state.of_chains(torch.where(is_behind, other, torch.arange(len(other), device=other.device)))
+
+
+def _backwards(problem: Problem) -> Problem | None:
+    """The problem with inputs and outputs exchanged, where that is simpler and all outputs were measured."""
+    filter = problem.filter.backwards()
+    if filter is None or problem.targets.dim() > 2 or not problem.is_complete:
+        return None
+    power = float(problem.inputs.square().mean())
+    return replace(problem, filter=filter, inputs=problem.targets, targets=problem.inputs, output_power=power)

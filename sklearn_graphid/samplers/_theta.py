@@ -15,11 +15,13 @@ __all__ = [
     "AdamState",
     "ThetaFit",
     "adam_step",
+    "drawn_coefficients",
     "fit_theta",
     "log_density_of_theta",
     "log_marginal_likelihood",
     "noise_std_from",
     "propose_theta_globally",
+    "redraw_theta_from_pool",
     "sample_noise_std",
     "sample_theta",
     "theta_precision",
@@ -252,6 +254,65 @@ def propose_theta_globally(
 
     accepted = temperature * uniform.log() < log_density(proposal) - log_density(theta)
     return torch.where(accepted[:, None], proposal, theta)
+
+
+def drawn_coefficients(moments: Moments, noise_std: Tensor, precision: Tensor, normal: Tensor) -> Tensor:
+    """Draw the coefficients (chains, n) of a linear regression from their posterior."""
+    diagonal = moments.gram.diagonal(dim1=-2, dim2=-1) * _RELATIVE_RIDGE + precision
+    factor, _ = torch.linalg.cholesky_ex(moments.gram + torch.diag_embed(diagonal))
+    mean = torch.cholesky_solve(moments.cross[..., None], factor)
+    spread = torch.linalg.solve_triangular(factor.mT, normal.double()[..., None], upper=True)
+    drawn: Tensor = mean + noise_std.double()[:, None, None] * spread
+    return drawn[..., 0]
+
+
+def redraw_theta_from_pool(
+    problem: Problem,
+    adjacency: Tensor,
+    theta: Tensor,
+    noise_std: Tensor,
+    normal: Tensor,
+    uniform: Tensor,
+    normal_of_coefficients: Tensor,
+    temperature: float = 1.0,
+) -> Tensor:
+    """Draw theta from where it is and a pool of draws of its prior, with the coefficients integrated out.
+
+    Of the values in the pool and the present one, one is drawn with odds in their likelihood (iterated sampling
+    importance resampling: Andrieu, Lee and Vihola, Bernoulli 24, 2018). It crosses any valley, such as a pole.
+
+    Parameters
+    ----------
+    normal, uniform, normal_of_coefficients : Tensor (chains, pool, others), (chains,) and (chains, coefficients)
+        The randomness; the others are all parameters but the coefficients.
+
+    Returns
+    -------
+    Tensor (chains, parameters)
+        The new values.
+    """
+    n_chains, n_coefficients = len(theta), problem.filter.n_coefficients()
+    spread = noise_std.double() * temperature**0.5
+    precision = theta_precision(problem, spread)
+    width = (spread[:, None] * precision.rsqrt())[..., None].to(normal)
+    pool = torch.cat([theta[:, None, n_coefficients:], (width * normal).to(theta)], 1)
+    tried = torch.cat([torch.ones_like(pool[..., :1]).expand(-1, -1, n_coefficients), pool], -1).flatten(0, 1)
+    many = adjacency.repeat_interleave(pool.shape[1], 0)
+    _, jacobian = problem.filter.theta_jacobian(many, tried, problem.inputs)
+    design = (jacobian[..., :n_coefficients].movedim(-1, 1) * problem.measured).flatten(2).double()
+    design = design.unflatten(0, (n_chains, -1))  # (chains, pool, coefficients, measurements)
+    targets = (problem.targets * problem.measured).double().flatten(-2).expand(n_chains, -1)
+    cross = (design @ targets[:, None, :, None])[..., 0]
+    squares = targets.square().sum(-1)[:, None].expand(cross.shape[:2])
+    moments = Moments(squares, cross, design @ design.mT)
+    log_likelihood = log_marginal_likelihood(moments, spread[:, None], precision, problem.n_measured)
+    weights = log_likelihood.nan_to_num(-torch.inf, -torch.inf, -torch.inf).softmax(1).nan_to_num(0.0).cumsum(1)
+    place = (weights < uniform.double()[:, None] * weights[:, -1:]).sum(1).clamp_max(pool.shape[1] - 1)
+    chains = torch.arange(n_chains, device=theta.device)
+    chosen = Moments(*(part[chains, place] for part in moments))
+    coefficients = drawn_coefficients(chosen, spread, precision, normal_of_coefficients)
+    drawn = torch.cat([coefficients.to(theta), pool[chains, place]], 1)
+    return torch.where(torch.isfinite(drawn).all(1)[:, None], drawn, theta)
 
 
 def _log_proposal(deviation: Tensor, cholesky: Tensor, spread: Tensor) -> Tensor:

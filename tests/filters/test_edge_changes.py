@@ -59,11 +59,14 @@ class Case:
 
     def moments(self, graph, chain, measured):
         """Those of one graph, from the filter's outputs alone."""
-        if not self.filter.linear_in_theta:
+        changes = self.changes(None if bool((measured == 1).all()) else measured)
+        n_coefficients = len(changes.moments.cross[0])
+        if not n_coefficients:
             outputs = self.filter.apply(graph[None], self.theta[chain : chain + 1], self.signals)[0]
             residuals = (self.targets - outputs) * measured
             return Moments.of_residuals(residuals.square().sum())
-        unit = torch.eye(self.filter.n_parameters(), dtype=torch.float64)
+        unit = torch.eye(n_coefficients, self.filter.n_parameters(), dtype=torch.float64)
+        unit[:, n_coefficients:] = self.theta[chain, n_coefficients:]
         columns = self.filter.apply(graph.expand(len(unit), -1, -1), unit, self.signals) * measured
         columns, targets = columns.flatten(1), (self.targets * measured).flatten()
         return Moments(targets.square().sum(), columns @ targets, columns @ columns.mT)
