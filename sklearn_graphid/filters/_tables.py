@@ -307,7 +307,8 @@ def _inverse_change(tables, chain, i, j, amount, work):
     if tables.left_differs:
         across -= r[i, j] - r[j, j]
     determinant = 1 + c * across
-    if not abs(determinant) > tables.smallest:
+    # Of a Laplacian it is never below zero, but for rounding.
+    if not (determinant if tables.right_differs else abs(determinant)) > tables.smallest:
         determinant = np.nan
     w[0, 0] = c / determinant
     for k in range(first.shape[1]):
@@ -645,7 +646,8 @@ class InverseChanges(TableChanges):
         change = (torch.from_numpy(self._factor)[:, None] * amounts.double().cpu())[..., None, None]
         identity = torch.eye(left.shape[2], dtype=left.dtype)
         changed = identity + change * across
-        has_inverse = torch.linalg.det(changed).abs() > self._smallest
+        determinant = torch.linalg.det(changed)
+        has_inverse = (determinant if right_differs else determinant.abs()) > self._smallest
         weights = torch.where(has_inverse[..., None, None], change * torch.linalg.inv_ex(changed).inverse, torch.nan)
         return left.to(self._device), drops.to(self._device), weights.to(self._device)
 

@@ -95,6 +95,12 @@ def log_marginal(chains, chain, squares, cross, gram, factor):
     return chains.temperature * (-0.5 * (squares - explained) / noise_std**2 - 0.5 * log_volume - normaliser)
 
 
+@njit(inline="always", **COMPILED)
+def _is_finite(value):
+    # Not math.isfinite, which is x - x == x - x, true of anything where sums may be taken in any order.
+    return abs(value) < 1e300
+
+
 @njit(**COMPILED)
 def flip_units(tables, chains, adjacency, rows, columns, prior, pairs, n_visits, thresholds, gains):
     """Draw pairs of binary graphs from their odds, in place.
@@ -113,8 +119,8 @@ def flip_units(tables, chains, adjacency, rows, columns, prior, pairs, n_visits,
             squares = after(tables, chain, i, j, amount, work, chains.squares[chain], cross, gram, new_cross, new_gram)
             flipped = log_marginal(chains, chain, squares, new_cross, new_gram, factor)
             gain = flipped - now
-            if not math.isfinite(gain):  # where the flipped graph has no finite likelihood, the pair stays
-                gain = math.inf if gain > 0 and math.isfinite(flipped) else -math.inf
+            if not _is_finite(gain):  # where the flipped graph has no finite likelihood, the pair stays
+                gain = math.inf if gain > 0 and _is_finite(flipped) else -math.inf
             if thresholds[chain, place] < (gain + amount * prior[chain, pair]) / chains.temperature:
                 make(tables, chain, i, j, amount, work)
                 chains.squares[chain], now, gain = squares, flipped, -gain
@@ -261,7 +267,7 @@ def flip_strengths(tables, chains, slab, adjacency, rows, columns, prior, pairs,
                 z = _number(old, signs)
                 excess -= now - _log_expected(z, best, scale, location, width) - without - log_odds
             # A comparison with nan is False: the pair stays.
-            if randomness[2, chain, place] < excess and math.isfinite(moved) and amount != 0:
+            if randomness[2, chain, place] < excess and _is_finite(moved) and amount != 0:
                 chains.squares[chain] = after(
                     tables, chain, i, j, amount, work, chains.squares[chain], cross, gram, new_cross, new_gram
                 )
