@@ -94,8 +94,7 @@ def test_theta_needs_draws_only():
     assert not ax.axison  # the axes that were divided are but a frame
 
 
-@pytest.mark.parametrize("low", [-0.0475, -4.75e-5, 0.2, 120.0])
-@pytest.mark.parametrize("spread", [0.5, 0.53, 0.7, 1.0])
+@pytest.mark.parametrize(("low", "spread"), [(-0.0475, 0.5), (-4.75e-5, 0.53), (0.2, 0.7), (120.0, 1.0)])
 def test_numbers_beneath_theta_are_apart(low, spread):
     draws = low + abs(low) * spread * np.linspace(0, 1, 50)
     _, panels = plt.subplots(1, 3, figsize=(8.7, 2.7), layout="constrained")  # those of a report
@@ -179,8 +178,7 @@ def traces_of(sigma):
     return {"sigma": sigma, "log_likelihood": np.zeros((2, len(sigma))), "theta": np.ones((2, len(sigma), 1))}
 
 
-@pytest.mark.parametrize("n_finishing", [1, 20, 500])
-@pytest.mark.parametrize("n_levels", [1, 6, 20, 100])
+@pytest.mark.parametrize(("n_levels", "n_finishing"), [(1, 1), (1, 500), (20, 20), (100, 1), (100, 500)])
 def test_trace_names_the_finish_and_no_label_runs_into_another(n_levels, n_finishing):
     annealing = np.linspace(0.9, 0.25, n_levels)
     display = TraceDisplay(**traces_of(np.append(annealing, [1.0] * n_finishing))).plot()

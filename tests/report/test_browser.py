@@ -15,6 +15,8 @@ from report_pages import SHORT, Page, few_experiments
 
 from sklearn_graphid import LangevinSystemIdentifier
 
+pytestmark = pytest.mark.usefixtures("real_pictures")
+
 # Looks into a page at the widths of two telephones and of a screen, and writes what it sees.
 PROBE = """<!DOCTYPE html><meta charset="utf-8"><body><pre id="seen"></pre><script>
 const widths = [360, 390, 1200], seen = [];

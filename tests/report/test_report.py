@@ -336,11 +336,13 @@ def test_nothing_is_fetched_and_nothing_runs(page):
     assert any("Content-Security-Policy" in attributes.values() for _, attributes in page.attributes)
 
 
+@pytest.mark.usefixtures("real_pictures")
 def test_the_same_fit_gives_the_same_page(fitted, tmp_path):
     first = fitted.report(tmp_path / "one.html").read_bytes()
     assert fitted.report(tmp_path / "two.html").read_bytes() == first
 
 
+@pytest.mark.usefixtures("real_pictures")
 @pytest.mark.parametrize(
     "identifier",
     [
@@ -371,6 +373,7 @@ def test_what_is_not_determined_is_not_a_number(tmp_path):
     assert report_of(fitted, tmp_path).tables["theta"][2][-1] == "not determined"
 
 
+@pytest.mark.usefixtures("real_pictures")
 def test_a_larger_network_is_drawn_in_time(tmp_path):
     """Names do not fit beside 150 nodes, and the fine layout would take long."""
     grid = nx.to_numpy_array(nx.grid_2d_graph(10, 15))

@@ -67,6 +67,7 @@ IDENTIFIERS = {
 }
 
 
+@pytest.mark.usefixtures("real_pictures")
 @pytest.mark.parametrize("kind", IDENTIFIERS)
 def test_one_node(kind, tmp_path):
     text = report_text(fit(IDENTIFIERS[kind](), np.zeros((1, 1))), tmp_path)
@@ -110,6 +111,7 @@ def test_a_single_draw_does_not_claim_certainty(tmp_path):
     assert "of these pairs uncertain" not in text
 
 
+@pytest.mark.usefixtures("real_pictures")
 @pytest.mark.parametrize(
     "names",
     [
@@ -149,6 +151,7 @@ def test_names_are_text_and_not_tags(hostile_path):
     assert [row[0] for row in page.tables["theta"][1:]] == ["<b>self</b>", "$\\frac{$ $x_{"]
 
 
+@pytest.mark.usefixtures("real_pictures")
 def test_the_style_of_the_session_is_left_alone(fitted, tmp_path):
     with mpl.rc_context({"figure.facecolor": "red", "text.usetex": True}):
         before = dict(mpl.rcParams)
@@ -156,6 +159,7 @@ def test_the_style_of_the_session_is_left_alone(fitted, tmp_path):
         assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.usefixtures("real_pictures")
 def test_no_figure_is_left_open(fitted, tmp_path):
     import matplotlib.pyplot as plt
 
