@@ -11,8 +11,6 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from sklearn_graphid import PAPER_SETTINGS, LangevinSystemIdentifier, LikelihoodLangevinIdentifier
 from sklearn_graphid.filters import PolynomialFilter
-from sklearn_graphid.identifiers._chains import batches_of
-from sklearn_graphid.samplers import _listed_graphs
 
 BRIEF = {"n_chains": 3, "n_levels": 2, "n_steps": 2, "n_sweeps": 5, "random_state": 0}
 SAMPLERS = [LangevinSystemIdentifier, LikelihoodLangevinIdentifier]
@@ -38,20 +36,7 @@ def test_a_grid_search_over_the_sampler_scores_as_fits_by_hand(ring_known, ring_
 
 
 @pytest.mark.parametrize("cls", SAMPLERS)
-def test_sixteen_chains_give_the_same_bits_with_one_worker_and_with_two(cls, ring_known, ring_experiments):
-    X, Y = (array[:2] for array in ring_experiments)  # so few that the chains have something to draw
-    assert cls().n_chains == 16
-    assert [len(batch) for batch in batches_of(range(16))] == [8, 8]  # so that both workers have something to do
-    one, two = (cls("heat", **{**BRIEF, "n_chains": 16}, n_jobs=n_jobs).fit(X, Y, ring_known) for n_jobs in (1, 2))
-    for name in ("adjacency_", "edge_probabilities_", "theta_", "theta_samples_", "noise_std_samples_"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
-    for name, values in one.diagnostics_.items():
-        np.testing.assert_array_equal(values, two.diagnostics_[name], err_msg=name)
-    assert len(np.unique(one.theta_samples_)) > 16
-
-
-@pytest.mark.parametrize("cls", SAMPLERS)
-@pytest.mark.parametrize(("n_sweeps", "n_draws"), [(0, 1), (1, 1), (4, 2), (20, 10)])
+@pytest.mark.parametrize(("n_sweeps", "n_draws"), [(0, 1), (1, 1), (4, 2)])
 def test_the_last_half_of_the_sweeps_are_draws(cls, n_sweeps, n_draws, ring_known, ring_experiments):
     """Without sweeps the rounded end of the Langevin dynamics is the only draw of each chain."""
     fitted = cls("heat", **{**BRIEF, "n_sweeps": n_sweeps}).fit(*ring_experiments, ring_known)
@@ -73,12 +58,8 @@ def test_the_paper_runs_langevin_alone_and_keeps_its_rounded_end(ring_known, rin
     assert fitted.theta_samples_.shape == (1, 1)
 
 
-def test_without_a_prior_a_pair_that_the_data_do_not_see_has_even_odds(ring_known, ring_experiments, monkeypatch):
-    """A filter of order 0 does not see the graph, so the posterior is the prior, whatever the known pairs are like.
-
-    Sweeps tell the odds of a pair exactly, while draws from a list of all graphs tell them by a few graphs.
-    """
-    monkeypatch.setattr(_listed_graphs, "list_graphs", lambda *_: None)
+def test_without_a_prior_a_pair_that_the_data_do_not_see_has_even_odds(ring_known, ring_experiments):
+    """A filter of order 0 does not see the graph, so the posterior is the prior, whatever the known pairs are like."""
     fitted = LikelihoodLangevinIdentifier(PolynomialFilter(0), **BRIEF).fit(*ring_experiments, ring_known)
     np.testing.assert_allclose(fitted.edge_probabilities_[~ring_known.mask], 0.5, atol=1e-3)
 
