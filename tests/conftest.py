@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.util import find_spec
 
 import networkx as nx
@@ -10,6 +11,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_limits
 
+from sklearn_graphid import LangevinSystemIdentifier
 from sklearn_graphid.datasets import hide_edges, make_system
 
 
@@ -40,6 +42,16 @@ def pytest_configure(config):
     # small matrices took four times the processor's time.
     threadpool_limits(1)
     torch.set_num_threads(1)
+
+
+def pytest_sessionstart(session):
+    """Compile the loops of the samplers once; processes that start later read them from disk."""
+    if not hasattr(session.config, "workerinput"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            LangevinSystemIdentifier("heat", n_chains=1, n_levels=1, n_sweeps=1, random_state=0).fit(
+                np.eye(3), np.eye(3)
+            )
 
 
 # Docstring examples of what needs an optional library, which a checkout need not have.
