@@ -75,7 +75,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
     ax_ : matplotlib Axes
         Axes with the matrix.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     known_image_ : AxesImage
         The known pairs.
     probability_image_ : AxesImage or None
@@ -91,8 +91,7 @@ class AdjacencyDisplay(IdentifiedGraphDisplay):
 
     Examples
     --------
-    >>> import matplotlib, numpy as np
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import numpy as np
     >>> from sklearn_graphid.plotting import AdjacencyDisplay
     >>> partial = np.array([[0, 1, np.nan], [1, 0, np.nan], [np.nan, np.nan, 0]])
     >>> edge_probabilities = np.array([[0, 1, 0.8], [1, 0, 0.1], [0.8, 0.1, 0]])

@@ -43,7 +43,7 @@ class EdgeCalibrationDisplay(Display):
     ax_ : matplotlib Axes
         Axes with the curve.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     counts_ax_ : matplotlib Axes or None
         Axes with the counts, below the curve; None if they are not shown.
     line_ : Line2D
@@ -60,8 +60,7 @@ class EdgeCalibrationDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib, numpy as np
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import numpy as np
     >>> from sklearn_graphid.plotting import EdgeCalibrationDisplay
     >>> true_adjacency = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> edge_probabilities = np.array([[0, 0.9, 0.1], [0.9, 0, 0.7], [0.1, 0.7, 0]])

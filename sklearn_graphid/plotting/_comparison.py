@@ -49,12 +49,11 @@ class ComparisonDisplay(Display):
     ax_ : ndarray of matplotlib Axes
         One panel for each measure.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
 
     Examples
     --------
-    >>> import matplotlib, pandas as pd
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import pandas as pd
     >>> from sklearn_graphid.plotting import ComparisonDisplay
     >>> frame = pd.DataFrame({"method": list("aabb"), "n_experiments": [1, 5, 1, 5], "edge_f1": [0.3, 0.7, 0.2, 0.4]})
     >>> display = ComparisonDisplay(frame=frame).plot()
@@ -192,6 +191,7 @@ class ComparisonDisplay(Display):
 
     def _draw_legend(self, is_new_figure: bool) -> None:
         handles, labels = self.ax_[0].get_legend_handles_labels()
+        owner, place = self.ax_[-1], {"fontsize": "small", "framealpha": 0.8}
         if is_new_figure:  # the margin is free, and nothing there covers a curve
             # As many columns as the figure is wide: longer names would be cut off at its sides. The line before a name
             # and the gap behind it take 70 points, a row 0.2 inches.
@@ -199,11 +199,8 @@ class ComparisonDisplay(Display):
             n_fit = int(72 * width / (float(label_sizes(labels, 10.0)[:, 0].max()) + 70.0))
             n_columns = max(1, min(len(handles), 2 * len(self.ax_), n_fit))
             self.figure_.set_size_inches(width, height + 0.2 * (-(-len(handles) // n_columns) - 1))
-            place: dict[str, Any] = {"loc": "outside upper center", "ncols": n_columns, "frameon": False}
-            legend = self.figure_.legend(handles, labels, handlelength=3, **place)
-        else:
-            legend = self.ax_[-1].legend(handles, labels, fontsize="small", framealpha=0.8, handlelength=3)
-        for text in legend.get_texts():
+            owner, place = self.figure_, {"loc": "outside upper center", "ncols": n_columns, "frameon": False}
+        for text in owner.legend(handles, labels, handlelength=3, **place).get_texts():
             text.set(**LITERAL)
 
     def _check_columns(self, argument: str, names: Any) -> list[str]:

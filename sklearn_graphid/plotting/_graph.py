@@ -88,7 +88,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
     ax_ : matplotlib Axes
         Axes with the graph.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     positions_ : ndarray of shape (n_nodes, 2)
         Positions of the nodes; pass them as `pos` to draw another graph in the same layout.
     edges_ : dict of str to LineCollection
@@ -104,8 +104,7 @@ class GraphDisplay(IdentifiedGraphDisplay):
 
     Examples
     --------
-    >>> import matplotlib, networkx as nx
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import networkx as nx
     >>> from sklearn_graphid.datasets import hide_edges
     >>> from sklearn_graphid.plotting import GraphDisplay
     >>> ring = nx.to_numpy_array(nx.cycle_graph(8))
@@ -419,7 +418,7 @@ class InformationDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (2,) or (1,)
         Axes with the bars and, if there is one, with the graph.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     bars_ : BarContainer
         One bar for each listed node, the most informative on top.
     graph_ : GraphDisplay or None
@@ -427,8 +426,6 @@ class InformationDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid.plotting import InformationDisplay
     >>> display = InformationDisplay(information=[0.2, 1.3, 0.7], node_names=["a", "b", "c"]).plot()
     >>> [label.get_text() for label in display.ax_[0].get_yticklabels()]

@@ -69,14 +69,13 @@ class ThetaDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (n_parameters,)
         One panel for each parameter.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     intervals_ : ndarray of shape (n_parameters, 2)
         Ends of the central intervals.
 
     Examples
     --------
-    >>> import matplotlib, numpy as np
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import numpy as np
     >>> from sklearn_graphid.plotting import ThetaDisplay
     >>> draws = np.random.default_rng(0).normal([0.0, 0.5], 0.1, size=(500, 2))
     >>> display = ThetaDisplay(theta_samples=draws, true_theta=[0.1, 0.5]).plot()
@@ -198,7 +197,7 @@ class TraceDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (1 + n_parameters,)
         Axes with the log-likelihood, and one panel for each parameter below it.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     sigma_ax_ : matplotlib Axes
         Axes with the scale of annealing levels, above the panels.
     lines_ : list of LineCollection
@@ -210,8 +209,7 @@ class TraceDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib, numpy as np
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import numpy as np
     >>> from sklearn_graphid.plotting import TraceDisplay
     >>> noise = np.random.default_rng(0).normal(size=(4, 20, 1))  # chains, steps, parameters
     >>> display = TraceDisplay(sigma=np.ones(20), log_likelihood=noise[..., 0], theta=noise).plot()

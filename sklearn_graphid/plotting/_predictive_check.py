@@ -71,7 +71,7 @@ class PredictiveCheckDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
         Axes with the outputs, the residuals, or both.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     shares_ax_ : matplotlib Axes or None
         Axes with the shares outside the band, below the residuals.
     level_ : float
@@ -92,8 +92,7 @@ class PredictiveCheckDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib, numpy as np
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
+    >>> import numpy as np
     >>> from sklearn_graphid.plotting import PredictiveCheckDisplay
     >>> outputs = np.random.default_rng(0).normal(size=(20, 4))
     >>> outputs[:, 2] += 5  # a sensor that drifts

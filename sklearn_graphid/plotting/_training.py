@@ -57,7 +57,7 @@ class PriorTrainingDisplay(Display):
     ax_ : ndarray of matplotlib Axes of shape (1,) or (2,)
         Axes with the history and, if given, with the losses by level.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure containing the axes.
     training_line_, validation_line_ : Line2D
         The two curves; the second is None if no graphs were held out.
     level_line_ : Line2D or None
@@ -69,8 +69,6 @@ class PriorTrainingDisplay(Display):
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")  # draws into memory; leave it out to see the picture
     >>> from sklearn_graphid import GraphPriorScore
     >>> from sklearn_graphid.datasets import make_grid_graphs
     >>> from sklearn_graphid.plotting import PriorTrainingDisplay
