@@ -6,11 +6,14 @@ from ._diagnostics import (
     bulk_sample_size,
     chain_standard_error,
     expected_changes,
+    modes_of,
     rank_r_hat,
     stuck_chains,
+    weights_of_chains,
 )
 from ._flips import gains_of_known
 from ._kernel import (
+    ChainRNG,
     ChainState,
     Draw,
     Kernel,
@@ -22,17 +25,22 @@ from ._kernel import (
 )
 from ._langevin import LangevinKernel, langevin_step
 from ._misfit import Misfit, StrengthsTest, gains_of_absent, misfit_of, strengths_test
-from ._modes import modes_of, weights_of_chains
-from ._moves import Move, Sweep, SweepState
+from ._parameters import (
+    AdamState,
+    ThetaFit,
+    adam_step,
+    fit_theta,
+    propose_theta_globally,
+    sample_noise_std,
+    sample_theta,
+)
 from ._problem import Likelihood, Problem
 from ._recipes import binary_sweeps, weighted_sweeps
-from ._rng import ChainRNG
 from ._slabs import GaussianSlab, LogNormalSlab, Slab
-from ._strength_start import StrengthStart
+from ._starts import StrengthStart
 from ._strengths import RefitStrengths
-from ._sweeps import SweepKernel
+from ._sweeps import Move, Sweep, SweepKernel, SweepState
 from ._tempering import DensityLaw, TemperedDenoiser, TrustLaw, density_of, trust_of
-from ._theta import AdamState, ThetaFit, adam_step, fit_theta, propose_theta_globally, sample_noise_std, sample_theta
 from ._working_outputs import MeasurementModel
 
 __all__ = [

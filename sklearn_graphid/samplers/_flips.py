@@ -33,12 +33,12 @@ from ..filters._tables import TableChanges, Tables
 from ..graphs import EdgeSpace
 from ._compiled import Chains, SlabNumbers, flip_strengths, flip_units
 from ._kernel import RandomSource
-from ._moves import Move, Sweep, SweepState
+from ._parameters import drawn_coefficients, log_marginal_likelihood, sample_theta, theta_precision
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
-from ._strength_start import StrengthStart
+from ._starts import StrengthStart
+from ._sweeps import Move, Sweep, SweepState
 from ._tempering import PriorOdds
-from ._theta import drawn_coefficients, log_marginal_likelihood, sample_theta, theta_precision
 
 __all__ = ["FlipLikelihood", "FlipPairs", "FlipStrengths", "StrengthFlips", "UnitFlips", "Visits", "gains_of_known"]
 

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from ._kernel import ChainState, Denoiser, Draw, Kernel, RandomSource, StepInfo
+from ._parameters import AdamState, adam_step, sample_noise_std, sample_theta
 from ._problem import Problem
 from ._slabs import Slab, StrengthLaw
 from ._tempering import density_of, start_density
-from ._theta import AdamState, adam_step, sample_noise_std, sample_theta
 
 __all__ = ["LangevinKernel", "LangevinState", "langevin_step"]
 

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from ..filters._edge_changes import EdgeChanges, EdgeDerivatives
-from ._graph_odds import GraphOdds
 from ._kernel import selected, where
+from ._parameters import log_density_of_theta, theta_precision
 from ._problem import Problem, have_outputs
 from ._slabs import Slab, StrengthLaw
-from ._theta import log_density_of_theta, theta_precision
+from ._swaps import GraphOdds
 
 __all__ = [
     "Change",

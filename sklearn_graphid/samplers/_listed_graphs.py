@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from ._kernel import ChainState, RandomSource
-from ._moves import Move, Sweep, SweepState
-from ._problem import Problem, have_outputs
+from ._parameters import fit_theta, log_density_of_theta, sample_noise_std, theta_precision
+from ._problem import SMALLEST_NOISE, Problem, have_outputs
+from ._sweeps import Move, Sweep, SweepState
 from ._tempering import PriorOdds
-from ._theta import SMALLEST_NOISE, fit_theta, log_density_of_theta, sample_noise_std, theta_precision
 
 __all__ = ["DrawFromList", "ListedGraphs", "list_graphs"]
 

@@ -16,7 +16,10 @@ from ..filters import EdgeChanges, GraphFilter
 from ..filters._base import FixedParameters, with_fixed_parameters
 from ..graphs import EdgeSpace, KnownEdges
 
-__all__ = ["Likelihood", "Problem", "have_outputs", "with_outputs"]
+__all__ = ["SMALLEST_NOISE", "Likelihood", "Problem", "have_outputs", "noise_std_from", "with_outputs"]
+
+# The smallest noise level that is drawn, relative to the outputs.
+SMALLEST_NOISE = 1e-6
 
 
 class Likelihood(NamedTuple):
@@ -159,6 +162,15 @@ class Problem:
         pair_gradient = self.space.pull_back(gradient)
         log_likelihood = -0.5 * squares / noise_std**2 - self.n_measured * noise_std.log()
         return Likelihood(log_likelihood, pair_gradient, theta_gradient)
+
+
+def noise_std_from(problem: Problem, squares: Tensor, gamma: Tensor) -> Tensor:
+    """Draw the noise level given the sum of squared residuals (chains,), under the prior 1 / variance.
+
+    `gamma` (chains,) holds draws from the gamma law whose shape is half the number of measurements.
+    """
+    # Exact outputs leave no residuals; the floor is where single precision can no longer tell.
+    return (0.5 * squares / gamma).sqrt().clamp_min(SMALLEST_NOISE * problem.scale)
 
 
 # Graphs on which the filter has outputs: some filters have none on a graph that falls into pieces.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._draws import DrawMeasurements, DrawNoise, DrawPrior, DrawTheta, DrawThetaFromPool
 from ._flips import FlipPairs, FlipStrengths
 from ._listed_graphs import DrawFromList
-from ._moves import Move
-from ._relaxed_fit import BinaryStart
+from ._parameters import DrawMeasurements, DrawNoise, DrawPrior, DrawTheta, DrawThetaFromPool
 from ._slabs import Slab
-from ._strength_start import StrengthStart
+from ._starts import BinaryStart, StrengthStart
 from ._strengths import DrawStrengthLaw, RefitStrengths, RescaleStrengths
 from ._swaps import SwapEdges
-from ._sweeps import SweepKernel
+from ._sweeps import Move, SweepKernel
 from ._working_outputs import MeasurementModel
 
 __all__ = ["binary_sweeps", "weighted_sweeps"]

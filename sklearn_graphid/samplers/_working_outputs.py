@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from ._kernel import RandomSource
-from ._problem import Problem
-from ._theta import noise_std_from
+from ._problem import Problem, noise_std_from
 
 __all__ = ["MeasurementModel", "WorkingOutputs"]
 

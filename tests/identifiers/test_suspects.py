@@ -19,7 +19,7 @@ from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import HeatDiffusionFilter, PolynomialFilter, SteadyStateFilter
 from sklearn_graphid.graphs import EdgeSpace
 from sklearn_graphid.samplers import Problem, gains_of_absent, gains_of_known
-from sklearn_graphid.samplers._theta import _PRIOR_WIDTH
+from sklearn_graphid.samplers._parameters import _PRIOR_WIDTH
 
 GRAPH = nx.to_numpy_array(nx.gnm_random_graph(9, 13, seed=3))
 KNOWN = hide_edges(GRAPH, 0.3, random_state=0)

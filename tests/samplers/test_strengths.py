@@ -35,9 +35,9 @@ from sklearn_graphid.samplers import (
     _laplace,
 )
 from sklearn_graphid.samplers._laplace import Conditions, Objective, _cholesky, expand, fit_strengths, strengths_of
+from sklearn_graphid.samplers._parameters import theta_precision
 from sklearn_graphid.samplers._slabs import StrengthLaw
 from sklearn_graphid.samplers._strengths import RescaleStrengths
-from sklearn_graphid.samplers._theta import theta_precision
 
 N_CHAINS = 96
 PRIOR_WIDTH = 3.0  # of theta, relative to the gain
