@@ -45,8 +45,6 @@ _SMALLEST_VARIANCE = 0.04
 # Derivatives are differences over a change as small as this.
 _PROBE = 1e-3
 _FIRST_DAMPING = 1e-2
-# Multiplications for one matrix of normal equations beyond which the fit is left out: it would take minutes.
-_LARGEST_WORK = 2e9
 
 
 @dataclass(frozen=True)
@@ -73,14 +71,20 @@ class BinaryStart:
 
 
 def fit_some_chains(
-    problem: Problem, denoise: Denoiser, chain: ChainState, sigma: float, noise_std: float | None
+    problem: Problem,
+    denoise: Denoiser,
+    chain: ChainState,
+    sigma: float,
+    noise_std: float | None,
+    largest_work: float = 2e9,
 ) -> ChainState:
     """Move one chain of four to the least-squares fit of the relaxed matrix.
 
     The prior is asked at the annealing level `sigma`. Where `noise_std` is None, the noise level is taken from the
-    residuals. The pairs of the chains that were moved are numbers between 0 and 1.5.
+    residuals. The pairs of the chains that were moved are numbers between 0 and 1.5. Where one matrix of normal
+    equations takes more than `largest_work` multiplications, which is minutes, nothing happens.
     """
-    if not 0 < problem.n_unknown**2 * problem.n_measured <= _LARGEST_WORK:
+    if not 0 < problem.n_unknown**2 * problem.n_measured <= largest_work:
         return chain
     chosen = torch.arange(0, len(chain.pairs), _CHAINS_PER_FIT, device=chain.pairs.device)
     # A chain that has diverged is left to be counted.

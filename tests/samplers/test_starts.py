@@ -11,7 +11,8 @@ from scipy.optimize import least_squares
 from sklearn_graphid.datasets import hide_edges, make_system
 from sklearn_graphid.filters import resolve_filter
 from sklearn_graphid.graphs import KnownEdges
-from sklearn_graphid.samplers import ChainRNG, Problem, _relaxed_fit, initial_state
+from sklearn_graphid.samplers import ChainRNG, Problem, initial_state
+from sklearn_graphid.samplers._starts import fit_some_chains
 
 CPU = torch.device("cpu")
 THETA = {"polynomial": [0.5, 0.3, -0.1], "heat": [0.5], "steady-state": [1.0]}
@@ -32,7 +33,7 @@ def run(problem, n_chains, noise_std=None):
     rng = ChainRNG(range(n_chains), CPU)
     with torch.no_grad():
         start = initial_state(problem, rng, noise_std)
-        return start, _relaxed_fit.fit_some_chains(problem, density(problem), start, 0.7, noise_std)
+        return start, fit_some_chains(problem, density(problem), start, 0.7, noise_std)
 
 
 @pytest.mark.parametrize("filter", THETA)
@@ -86,16 +87,16 @@ def test_chains_that_have_diverged_are_left_to_be_counted(diverged):
     start = initial_state(problem, ChainRNG(range(8), CPU), None)
     start.pairs[diverged, 0] = torch.nan
     with torch.no_grad():
-        chain = _relaxed_fit.fit_some_chains(problem, density(problem), start, 0.7, None)
+        chain = fit_some_chains(problem, density(problem), start, 0.7, None)
     assert torch.isnan(chain.pairs[diverged, 0]).all()
     assert torch.isfinite(chain.pairs).all(1).sum() == 8 - len(diverged)
     assert 4 in diverged or not torch.equal(chain.pairs[4], start.pairs[4])
 
 
-def test_beyond_its_size_nothing_happens(monkeypatch):
+def test_beyond_its_size_nothing_happens():
     problem, _ = make_problem("heat", nx.to_numpy_array(nx.cycle_graph(8)), 0.1, 5)
-    monkeypatch.setattr(_relaxed_fit, "_LARGEST_WORK", 10)
-    start, chain = run(problem, n_chains=2)
+    start = initial_state(problem, ChainRNG(range(2), CPU), None)
+    chain = fit_some_chains(problem, density(problem), start, 0.7, None, largest_work=10)
     assert all(torch.equal(before, after) for before, after in zip(start, chain, strict=True))
 
 
