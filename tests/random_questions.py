@@ -76,7 +76,9 @@ def present_outputs(rng, system, x_nodes, X):
     elif way == "columns":
         given = "auto"
     else:
-        given = [int(place_in_x[node]) for node in observed] if way == "numbers" else [names[node] for node in observed]
+        has_integers = x_named and isinstance(next(iter(X.columns)), int)  # which are then names
+        is_by_place = way == "numbers" and not has_integers
+        given = [int(place_in_x[node]) if is_by_place else names[node] for node in observed]
     values = system.Y[:, observed].astype(system.dtype)
     is_flat = len(observed) == 1 and rng.random() < 0.6
     if way == "columns":

@@ -246,6 +246,18 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
 
         The pass has its own learning rate schedule, from `learning_rate` to zero, and no graphs are held out.
         `surprise` then compares with these graphs only, so pass a dozen or more.
+
+        Parameters
+        ----------
+        graphs : list of array-like, sparse matrix or networkx graph
+            As in `fit`.
+        y : Ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        GraphPriorScore
+            The fitted prior.
         """
         return self._train(graphs, y, True, None, max_epochs=1, patience=None, validation_fraction=0.0)
 
@@ -654,6 +666,16 @@ class GraphPriorScore(CallbackSupportMixin, TransformerMixin, GraphPrior):
         """Read a ".pth" checkpoint of the published EDP-GNN implementation. Nothing in the file is executed.
 
         The fitted prior has `architecture="edp-gnn"`, and no record of the sizes of its training graphs.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File of the checkpoint.
+
+        Returns
+        -------
+        GraphPriorScore
+            The fitted prior.
         """
         settings, weights = read_edpgnn_checkpoint(path)
         sigmas = settings["sigmas"]
