@@ -14,6 +14,7 @@ from _results import command_line
 
 BENCHMARKS = (
     "bench_sampler.py",
+    "bench_speed.py",
     "bench_scaling.py",
     "bench_large.py",
     "bench_noise.py",
