@@ -117,27 +117,17 @@ class ARMAFilter(GraphFilter):
         return torch.cat([torch.ones_like(theta[:, :1]), theta[:, 1:]], 1) / theta[:, :1]
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=False)
-
-    def directed_edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=True)
-
-    def _changes(
         self,
         adjacency: Tensor,
         theta: Tensor,
         signals: Tensor,
         targets: Tensor,
-        measured: Tensor | None,
-        directed: bool,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
         of_nodes = None if measured is None else same_in_all_experiments(measured)
         if (self.ar_order, self.ma_order) != (1, 0) or (measured is not None and of_nodes is None):
-            return super().edge_changes(adjacency, theta, signals, targets, measured)
+            return super().edge_changes(adjacency, theta, signals, targets, measured, directed)
         _, denominator = self._split(theta.double())
         inverse = torch.linalg.inv_ex(self._denominator_matrix(adjacency.double(), denominator)).inverse
         return InverseChanges(inverse, denominator[:, 1], signals, targets, of_nodes, directed=directed)

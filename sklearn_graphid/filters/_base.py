@@ -255,14 +255,20 @@ class GraphFilter(BaseEstimator, ABC):
         return self.design(graphs.flatten(0, 1), signals).view(*rows.shape[:2], self.n_parameters(), *signals.shape)
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+        self,
+        adjacency: Tensor,
+        theta: Tensor,
+        signals: Tensor,
+        targets: Tensor,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
         """Return an object that computes how changing a single pair changes the fit of the outputs.
 
         Parameters
         ----------
         adjacency : Tensor (chains, nodes, nodes)
-            Symmetric graphs; changing a pair changes both of its entries.
+            The graphs.
         theta : Tensor (chains, parameters)
             Parameters of the filter; ignored if the filter is linear in theta.
         signals, targets : Tensor (experiments, nodes)
@@ -270,6 +276,8 @@ class GraphFilter(BaseEstimator, ABC):
         measured : Tensor (experiments, nodes) or None
             Factors by which outputs and targets are multiplied before they are compared: 1 where the output was
             measured (or 1 over its noise, if that differs from node to node) and 0 elsewhere. None means 1 everywhere.
+        directed : bool
+            Whether changing a pair changes one entry of the matrix; if not, graphs are symmetric, and it changes both.
 
         Returns
         -------
@@ -277,12 +285,6 @@ class GraphFilter(BaseEstimator, ABC):
             By default one that filters the signals again for every change; a filter may override this with something
             faster.
         """
-        return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
-
-    def directed_edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        """Do the same as `edge_changes` for directed graphs, where changing a pair changes one entry."""
         return RecomputedChanges(self, adjacency, theta, signals, targets, measured)
 
 
@@ -392,14 +394,15 @@ class FixedParameters(GraphFilter):
         return curve
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+        self,
+        adjacency: Tensor,
+        theta: Tensor,
+        signals: Tensor,
+        targets: Tensor,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
-        return self.filter.edge_changes(adjacency, theta, signals, targets, measured)
-
-    def directed_edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self.filter.directed_edge_changes(adjacency, theta, signals, targets, measured)
+        return self.filter.edge_changes(adjacency, theta, signals, targets, measured, directed)
 
     def free_moments(self, moments: Moments) -> Moments:
         squares, cross, gram = moments

@@ -223,10 +223,16 @@ class HeatDiffusionFilter(GraphFilter):
         return curve
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
+        self,
+        adjacency: Tensor,
+        theta: Tensor,
+        signals: Tensor,
+        targets: Tensor,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
-        if self.laplacian != "combinatorial" or measured is not None:
-            return super().edge_changes(adjacency, theta, signals, targets, measured)
+        if directed or self.laplacian != "combinatorial" or measured is not None:
+            return super().edge_changes(adjacency, theta, signals, targets, measured, directed)
         return HeatChanges(combinatorial_laplacian(adjacency)[0], theta, signals, targets)
 
     def _laplacian_with_pullback(self, adjacency: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

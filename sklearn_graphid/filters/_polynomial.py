@@ -252,26 +252,16 @@ class PolynomialFilter(GraphFilter):
         return torch.stack(krylov(self._shift(adjacency)[0], signals, self.order), dim=1)
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=False)
-
-    def directed_edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=True)
-
-    def _changes(
         self,
         adjacency: Tensor,
         theta: Tensor,
         signals: Tensor,
         targets: Tensor,
-        measured: Tensor | None,
-        directed: bool,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
         if self.order > 2 or self.shift == "normalized-laplacian" or measured is not None:
-            return super().edge_changes(adjacency, theta, signals, targets, measured)
+            return super().edge_changes(adjacency, theta, signals, targets, measured, directed)
         shift = self._shift(adjacency)[0]
         return PolynomialChanges(shift, signals, targets, self.order, self.shift == "laplacian", directed)
 

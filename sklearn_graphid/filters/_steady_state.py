@@ -163,28 +163,18 @@ class SteadyStateFilter(GraphFilter):
         return self._is_afloat(reached).sum(-1)
 
     def edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=False)
-
-    def directed_edge_changes(
-        self, adjacency: Tensor, theta: Tensor, signals: Tensor, targets: Tensor, measured: Tensor | None = None
-    ) -> EdgeChanges:
-        return self._changes(adjacency, theta, signals, targets, measured, directed=True)
-
-    def _changes(
         self,
         adjacency: Tensor,
         theta: Tensor,
         signals: Tensor,
         targets: Tensor,
-        measured: Tensor | None,
-        directed: bool,
+        measured: Tensor | None = None,
+        directed: bool = False,
     ) -> EdgeChanges:
         # K turns into K + c v v', v = e_i - e_j; in a directed graph into K + c e_i v'.
         of_nodes = None if measured is None else same_in_all_experiments(measured)
         if measured is not None and of_nodes is None:
-            return super().edge_changes(adjacency, theta, signals, targets, measured)
+            return super().edge_changes(adjacency, theta, signals, targets, measured, directed)
         inverse = self._inverse(adjacency).mT
         settings = {"left_differs": not directed, "right_differs": True, "directed": directed}
         one = inverse.new_ones(1)
@@ -194,7 +184,7 @@ class SteadyStateFilter(GraphFilter):
         self, adjacency: Tensor, signals: Tensor, rows: Tensor, columns: Tensor, amounts: Tensor
     ) -> Tensor:
         unit, directed = adjacency.new_ones(len(adjacency), 1), rows.shape[-1] == 1
-        changes = self._changes(adjacency, unit, signals, torch.zeros_like(signals), None, directed)
+        changes = self.edge_changes(adjacency, unit, signals, torch.zeros_like(signals), None, directed)
         return (self.design(adjacency, signals) + changes.output_changes(rows, columns, amounts, unit))[:, :, None]
 
     def _inverse(self, adjacency: Tensor) -> Tensor:

@@ -145,8 +145,8 @@ class Problem:
     def edge_changes(self, adjacency: Tensor, theta: Tensor) -> EdgeChanges:
         """What changes of single pairs do to the fit."""
         measured = None if self.is_complete else self.measured
-        changes = self.filter.directed_edge_changes if self.space.directed else self.filter.edge_changes
-        return changes(adjacency, theta, self.inputs, self.targets, measured)
+        data = self.inputs, self.targets, measured, self.space.directed
+        return self.filter.edge_changes(adjacency, theta, *data)
 
     def log_likelihood(self, adjacency: Tensor, theta: Tensor, noise_std: Tensor) -> Tensor:
         """Gaussian log-likelihood for every chain, the normalisation by the common noise level included."""

@@ -48,8 +48,8 @@ class Case:
         self.amounts = (1 - 2 * pairs.gather(1, self.changed)) * torch.tensor(rng.choice([0.5, 1.0], N_CHANGES))
 
     def changes(self, measured=None):
-        changes = self.filter.directed_edge_changes if self.space.directed else self.filter.edge_changes
-        return changes(self.graphs, self.theta, self.signals, self.targets, measured)
+        data = self.signals, self.targets, measured, self.space.directed
+        return self.filter.edge_changes(self.graphs, self.theta, *data)
 
     def after(self, graphs, chain, change):
         """One graph with one more change."""
@@ -204,8 +204,7 @@ def test_derivatives_at_few_nodes_are_those_of_all_outputs(shift, directed):
     space = known.space.to(torch.device("cpu"))
     entries = space.entries(torch.arange(space.n_free).expand(2, -1))
     filter = PolynomialFilter(1, shift)
-    make = filter.directed_edge_changes if directed else filter.edge_changes
-    changes = make(weights, theta, signals, targets)
+    changes = filter.edge_changes(weights, theta, signals, targets, directed=directed)
     found = changes.derivatives(*entries, theta, torch.ones(2).double())
     assert isinstance(found, NodeDerivatives)
     full = DenseDerivatives(changes.output_changes(*entries, torch.ones(2, space.n_free).double(), theta))
