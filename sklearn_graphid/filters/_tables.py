@@ -552,6 +552,7 @@ class TableChanges(EdgeChanges):
         self.make(rows, columns, amounts)
 
     def copy(self) -> Self:
+        _ = self.tables  # products are made once, and not by each copy
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         for name in ("_matrix", "_product", "_vectors", "squares", "cross", "gram"):
