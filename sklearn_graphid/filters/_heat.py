@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray, check_number
 from ._base import GraphFilter, Linearization, ThetaCurve
-from ._edge_changes import EdgeChanges, Moments, nodes_of
+from ._edge_changes import EdgeChanges, Moments
 from ._polynomial import combinatorial_laplacian, normalized_laplacian
-from ._tables import HEAT_POLES, HEAT_WEIGHTS, RESOLVENTS, TableChanges
+from ._tables import HEAT_POLES, RESOLVENTS, TableChanges, as_arrays, resolvents_outputs
 
 __all__ = ["HeatChanges", "HeatDiffusionFilter"]
 
@@ -32,7 +33,7 @@ class HeatChanges(TableChanges):
 
     def __init__(self, laplacian: Tensor, theta: Tensor, signals: Tensor, targets: Tensor):
         signals, targets = signals.double(), targets.double()
-        self._widths = [signals.shape[1], len(signals), len(signals)]
+        self._n_experiments = len(signals)
         poles = torch.from_numpy(HEAT_POLES).to(theta.device)
         eigenvalues, eigenvectors = torch.linalg.eigh(laplacian.double())
         eigenvalues = theta.double() * eigenvalues
@@ -51,17 +52,9 @@ class HeatChanges(TableChanges):
         )
 
     def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
-        nodes, table = nodes_of(rows, columns), self._tensor(self._vectors)
-        chains = torch.arange(len(nodes), device=nodes.device)[:, None]
-        differences = table[chains, nodes[..., 0]] - table[chains, nodes[..., 1]]
-        ends = differences.gather(-1, nodes[..., None, :].expand(*differences.shape[:-1], 2))
-        resistance = torch.complex(*(ends[..., 0] - ends[..., 1]).chunk(2, -1))
-        change = (self._tensor(self._factor)[:, None] * amounts.double())[..., None]
-        response, heat, _ = differences.split(self._widths, -1)
-        weights = self._tensor(HEAT_WEIGHTS) * change / (1 + change * resistance)
-        left = weights[..., None] * torch.complex(*heat.chunk(2, -2))
-        outputs: Tensor = torch.cat([-left.real, left.imag], -2).mT @ response
-        return outputs.to(theta.dtype)
+        outputs = np.empty((*rows.shape[:2], self._n_experiments, self._vectors.shape[1]))
+        resolvents_outputs(self.tables, *as_arrays(rows[..., 0], columns[..., 0], amounts.double()), outputs)
+        return self._tensor(outputs).to(theta.dtype)
 
     def _products(self) -> FloatArray:
         return self._matrix

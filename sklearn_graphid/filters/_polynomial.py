@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._utils._numbers import FloatArray, check_integer, check_number
 from ._base import GraphFilter, Linearization
 from ._edge_changes import EdgeChanges, EdgeDerivatives, Moments, NodeDerivatives, nodes_of
-from ._tables import ONCE, POLYNOMIAL, SIGNALS, TARGETS, TWICE, TableChanges
+from ._tables import (
+    ONCE,
+    POLYNOMIAL,
+    SIGNALS,
+    TARGETS,
+    TWICE,
+    TableChanges,
+    as_arrays,
+    polynomial_outputs,
+)
 
 __all__ = [
     "SHIFTS",
@@ -103,17 +113,12 @@ class PolynomialChanges(TableChanges):
         )
 
     def output_changes(self, rows: Tensor, columns: Tensor, amounts: Tensor, theta: Tensor) -> Tensor:
-        nodes = nodes_of(rows, columns)
-        change = self._change(rows, amounts)
-        vectors = self._of_nodes(self._vectors, nodes)
-        first = change.mT @ vectors[..., SIGNALS, :]
-        coefficients = torch.nn.functional.pad(theta.double(), (0, 2))[:, 1:3, None, None, None].unbind(1)
-        local, outputs = coefficients[0] * first, vectors.new_zeros(*rows.shape[:2], *self._vectors.shape[:0:-2])
-        if self._order == 2:
-            outputs = coefficients[1] * (first.mT @ self._of_nodes(self._matrix, nodes))
-            local = local + coefficients[1] * (change.mT @ (vectors[..., ONCE, :] + first))
-        outputs.scatter_add_(-1, nodes[:, :, None].expand(*outputs.shape[:-1], 2), local.mT)
-        return outputs.to(theta.dtype)
+        coefficients = torch.nn.functional.pad(theta.double(), (0, 2))[:, 1:3]
+        outputs = np.empty((*rows.shape[:2], *self._vectors.shape[:0:-2]))
+        polynomial_outputs(
+            self.tables, *as_arrays(rows[..., 0], columns[..., 0], amounts.double(), coefficients), outputs
+        )
+        return self._tensor(outputs).to(theta.dtype)
 
     def derivatives(self, rows: Tensor, columns: Tensor, theta: Tensor, probe: Tensor) -> EdgeDerivatives:
         if self._order != 1:

@@ -278,6 +278,27 @@ def _polynomial_make_second(shift, products, vectors, i, j, work):
             back_twice[e] += c_i * second[0, e] + c_j * second[1, e] + p_i * f0 + p_j * f1
 
 
+@njit(**COMPILED)
+def polynomial_outputs(tables, rows, columns, amounts, coefficients, outputs):
+    """Fill in the changes (chains, changes, experiments, nodes) of the outputs, given the coefficients of P1 and P2."""
+    work, n = workspace(tables), tables.vectors.shape[1]
+    first, second = work.first, work.second
+    for chain in range(rows.shape[0]):
+        once, twice, shift = coefficients[chain, 0], coefficients[chain, 1], tables.matrix[chain]
+        for place in range(rows.shape[1]):
+            i, j, added = rows[chain, place], columns[chain, place], outputs[chain, place]
+            _polynomial_local(tables, chain, i, j, amounts[chain, place], work, twice != 0)
+            for e in range(first.shape[1]):
+                f0, f1 = twice * first[0, e], twice * first[1, e]
+                for v in range(n):
+                    added[e, v] = f0 * shift[i, v] + f1 * shift[j, v]
+                added[e, i] += once * first[0, e]
+                added[e, j] += once * first[1, e]
+                if twice != 0:
+                    added[e, i] += twice * second[0, e]
+                    added[e, j] += twice * second[1, e]
+
+
 # Inverses. A change has one column or two: two are e_i, e_j on the left and e_j, e_i on the right.
 
 
@@ -448,6 +469,23 @@ def _resolvents_make(tables, chain, work):
             row = table[v, q]
             for e in range(k):
                 row[n + k + e] -= _dot(row, work.added[e], n)
+
+
+@njit(**COMPILED)
+def resolvents_outputs(tables, rows, columns, amounts, outputs):
+    """Fill in the changes (chains, changes, experiments, nodes) of the outputs."""
+    work, n = workspace(tables), tables.vectors.shape[1]
+    for chain in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            i, j, added = rows[chain, place], columns[chain, place], outputs[chain, place]
+            _resolvents_change(tables, chain, i, j, amounts[chain, place], work)
+            for e in range(added.shape[0]):
+                row = added[e]
+                row[:] = 0.0
+                for q in range(2 * _N_POLES):
+                    left, right = work.local[q, e], work.wide[q]
+                    for v in range(n):
+                        row[v] += left * right[v]
 
 
 @njit(**COMPILED)
@@ -654,6 +692,11 @@ class InverseChanges(TableChanges):
 
     def _products(self) -> FloatArray:
         return (self._matrix * self._counts[:, None]).transpose(0, 2, 1) @ self._matrix
+
+
+def as_arrays(*tensors: Tensor) -> list[Any]:
+    """Tensors as arrays that compiled loops take."""
+    return [_array(tensor) for tensor in tensors]
 
 
 def _array(values: Tensor) -> Any:
