@@ -51,7 +51,7 @@ def build_archives(directory: Path) -> tuple[Path, Path]:
 
 def package_files() -> set[str]:
     """Return what the source tree has in the package, as paths inside an archive."""
-    files = (path for path in (ROOT / PACKAGE).rglob("*") if path.is_file() and path.suffix != ".pyc")
+    files = (path for path in (ROOT / PACKAGE).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(ROOT).as_posix() for path in files}
 
 
