@@ -295,7 +295,7 @@ def _fit_arguments(estimator: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _results(identifier: BaseSystemIdentifier, system: System) -> dict[str, Any]:
-    """What a fit found, and metrics against the true graph and theta, as far as these are given."""
+    """Findings of a fit, and metrics against the true graph and theta, as far as these are given."""
     row: dict[str, Any] = {}
     for name, value in getattr(identifier, "diagnostics_", {}).items():  # no traces, and the worst of all parameters
         if np.ndim(value) == 0:

@@ -234,7 +234,7 @@ def _polynomial_make(tables, chain, i, j, amount, work):
 
 @njit(**COMPILED)
 def _polynomial_make_second(shift, products, vectors, i, j, work):
-    """What a change does to B B', to P2, and to the vectors times B', but for the two nodes' own share."""
+    """Update B B', P2 and to the vectors times B', but for the two nodes' own share."""
     m, first, second = work.change, work.first, work.second
     n, _, k = vectors.shape
     row_i, row_j, column_i, column_j, product_i, product_j = work.rows

@@ -610,7 +610,7 @@ def _list_pairs(pairs: Any, argument: str, directed: bool) -> list[Pair]:
 
 
 def _names_of_pairs(nodes: Any, first: Iterable[Hashable], pairs: list[Pair]) -> Names:
-    """What a user lists as `nodes`; else the first nodes and then those that only pairs mention, or all by number."""
+    """Nodes listed as `nodes`; else the first nodes and then those that only pairs mention, or all by number."""
     if nodes is not None:
         columns = getattr(nodes, "columns", None)
         listed = nodes if columns is None else columns

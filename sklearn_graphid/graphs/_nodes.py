@@ -38,7 +38,7 @@ Order = npt.NDArray[np.intp]
 
 
 class Nodes(NamedTuple):
-    """What an argument calls its nodes, in its order."""
+    """Names of the nodes of an argument, in its order."""
 
     names: Names | None  # None where they have no names
     argument: str  # what messages call the argument
@@ -161,7 +161,7 @@ def check_names(names: Any, argument: str) -> Names:
 
 
 def match_names(names: Names, reference: Names) -> list[int | None]:
-    """Where each of `names` stands in `reference`; None where it does not.
+    """Place of each of `names` in `reference`; None where it has none.
 
     A CSV file turns the number 3 into the text "3", so names are compared as text where they differ otherwise.
     """

@@ -217,7 +217,7 @@ class ComparisonDisplay(Display):
         return columns
 
     def _available(self) -> list[str]:
-        """Those of the usual measures that some run has."""
+        """Usual measures that some run has."""
         usual = ("edge_f1", "theta_nrmse")
         present = [name for name in usual if name in self.frame and self.frame[name].notna().any()]
         if not present:

@@ -257,7 +257,7 @@ def flip_sweep(
 
 
 class CompiledVisits(NamedTuple):
-    """What the compiled loops take of graphs and visits, as arrays; graphs and gains are changed in place."""
+    """Graphs and visits as arrays, for the compiled loops; graphs and gains are changed in place."""
 
     adjacency: FloatArray  # (chains, nodes, nodes)
     rows: FloatArray  # (free pairs,) of integers: the nodes of pairs

@@ -69,7 +69,7 @@ class Slab(ABC):
         return z
 
     def bend(self, z: Tensor, law: StrengthLaw) -> Tensor:
-        """What the curve from z to the strength adds to the curvature of minus the log-posterior; the law fits z."""
+        """Curvature of minus the log-posterior due to the curve from z to the strength; the law fits z."""
         return torch.zeros_like(z)
 
     def log_evidence(self, slope: Tensor, curvature: Tensor, law: StrengthLaw) -> tuple[Tensor, Tensor]:

@@ -109,7 +109,7 @@ def _from_the_prior(problem: Problem, denoise: Denoiser, chain: ChainState, sigm
 
 
 class _Target(NamedTuple):
-    """What is to be minimised, but for the data."""
+    """Settings of what is minimised, without the data."""
 
     mean: Tensor  # (chains, unknown pairs)
     variance: Tensor  # (chains, unknown pairs)

@@ -353,12 +353,12 @@ class _Flips(NamedTuple):
         return gains_of_flips(posterior, expansion)
 
     def change(self, posterior: StrengthPosterior, move: Tensor, z: Tensor) -> Change:
-        """What a move (chains,) changes."""
+        """Change that a move (chains,) makes."""
         is_taken, none = _at(self.is_edge, move), torch.full_like(move, -1)
         return Change(torch.where(is_taken, move, none), torch.where(is_taken, none, move), z)
 
     def log_prior_ratio(self, posterior: StrengthPosterior, is_edge: Tensor, change: Change) -> Tensor:
-        """What the prior says (chains,) of a change of graphs (chains, free pairs)."""
+        """Log-ratio (chains,) of the prior after and before a change of graphs (chains, free pairs)."""
         return posterior.odds.of_flip(is_edge, posterior.candidates[torch.maximum(change.taken, change.added)])
 
     def carried(self, posterior: StrengthPosterior, deviation: Tensor, change: Change) -> Tensor:
@@ -557,7 +557,7 @@ def _some(is_there: Tensor, order: Tensor) -> Tensor:
 
 
 def _at(values: Tensor, place: Tensor) -> Tensor:
-    """What values (chains, n) hold at each chain's place (chains,)."""
+    """Values (chains, n) at each chain's place (chains,)."""
     return values.gather(1, place[:, None])[:, 0]
 
 

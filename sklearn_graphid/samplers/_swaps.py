@@ -309,7 +309,7 @@ class GraphOdds:
         return cls(presence, state.denoise, sweep.sigma, is_exact, is_uncertain, table)
 
     def of_chains(self, chains: Tensor) -> GraphOdds:
-        """Those of some of the chains, by their numbers."""
+        """Odds of some of the chains, by their numbers."""
         return replace(self, denoise=of_chains(self.denoise, chains), table=self.table[chains])
 
     def of_flip(self, is_edge: Tensor, pair: Tensor) -> Tensor:
@@ -325,7 +325,7 @@ class GraphOdds:
         return (sign * log_odds.gather(1, place).to(sign))[:, 0]
 
     def of_swap(self, is_edge: Tensor, taken: Tensor, added: Tensor) -> Tensor:
-        """The same for an edge that leaves one pair for another."""
+        """Log-ratio (chains,) of the prior after and before an edge leaves one pair for another."""
         if self.is_table_exact:
             return (self.table.gather(1, added[:, None]) - self.table.gather(1, taken[:, None]))[:, 0]
         pairs = self._pairs(is_edge)
